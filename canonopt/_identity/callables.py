@@ -67,7 +67,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     mode = inside(mode)
     out = reader.out
     out.append(types.FunctionType)
-    reader.can_change = True
+    reader.reading.can_change = True
     reader.function = function
     if "__wrapped__" in attributes and _read_type_checked(reader, function, mode):
         return
@@ -99,7 +99,7 @@ def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mo
         # outlives the function that was read "now".
         reader.out.append(id(function.__globals__))
         if mode in NOW:
-            reader.pinned.append(function.__globals__)
+            reader.reading.pinned.append(function.__globals__)
 
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
@@ -114,7 +114,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
         how = mode
         # That of `jax.vmap` has None for a mesh axis that is not given.
         if name in rebindable_names and not (value is None and name in own):
-            reader.reads_data = True
+            reader.reading.reads_data = True
             if mode == "held":
                 # Later its value may be another one, for all functions that share this very
                 # variable. So it counts by identity, as something mutable does.
@@ -124,7 +124,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 reader.note(function, OF_LIBRARY if is_library else rebindable(name))
         if mode in NOW and name in own:
             # As Optax's schedules round their numbers. What was there before the trace counts.
-            _, value = reader.library_cells.setdefault(id(cell), (cell, value))
+            _, value = reader.reading.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.judge_module(function, value, code, name)
         if isinstance(value, type) and name == "__class__" and name not in code.passed:
@@ -270,7 +270,7 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     They may be from before a change of what the function inside reads. Two jitted functions can
     then differ although their functions are the same.
     """
-    reader.finds_by_identity |= has_statics(value)
+    reader.reading.finds_by_identity |= has_statics(value)
     called = mode in NOW and has_programs(value)
     if called or (mode not in NOW and reader.reads_data_in(value.__wrapped__, mode)):
         reader.add_identity(value, OLD_TRACE)

@@ -91,7 +91,7 @@ def read_class(reader: Reader, value: type, mode: Mode) -> None:
     reader.add_class(value)
     reader.note_reached(value)
     if not is_library_class(value):
-        reader.can_change = True
+        reader.reading.can_change = True
     elif name := impure_name(value):
         reader.stop(reader.function or value, impure(name))
 
@@ -104,7 +104,7 @@ def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
     if not is_library_class(type(value)):
         reader.add_class(type(value))
         attributes = {n: part for n, part in vars(value).items() if n not in _OF_ENUM}
-        reader.can_change = True
+        reader.reading.can_change = True
         reader.add_named(attributes, "live")
 
 

@@ -120,7 +120,7 @@ ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
 class Reading:
     """The key of some values at one moment, and what else was found out while they were read."""
 
-    key: tuple[Hashable, ...]
+    key: tuple[Hashable, ...] = ()
     is_comparable: bool = True  # whether another build can be the same
     can_change: bool = False  # whether reading the same values later can give another key
     reads_data: bool = False  # whether some of that is data, and not only code
@@ -192,12 +192,9 @@ def leading_to(ids: Iterable[int], owners_of: Mapping[int, list[int]]) -> set[in
 class Reader:
     """One walk over values, which writes their key."""
 
-    is_comparable = True
-    can_change = reads_data = holds_mutable = has_numpy = passes_objects = False
+    holds_mutable = False
     reads_any_attribute = False  # which the code that was read does not name
     changes_objects = _changes_variables = _sets_attributes = _is_inner = False
-    _tells_tracers = ""  # which code may tell a tracer from an array, and how
-    finds_by_identity = False
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
@@ -215,14 +212,14 @@ class Reader:
         # A dict for most values, because a lookup costs less than a call; `rule_for` for others.
         self._rules, self._rule_for, self._takes_apart = rules, rule_for, takes_apart
         self._max_words = max_words
-        self.library_cells = {} if library_cells is None else library_cells
-        self.incomparable: list[Incomparable] | None = [] if explain else None
-        self.out: list[Hashable] = []
-        self.pinned: list[Any] = []
+        self.reading = Reading(incomparable=[] if explain else None)
+        if library_cells is not None:
+            self.reading.library_cells = library_cells
+        self.out: list[Hashable] = []  # the key
         self._pending: list[tuple[Any, Mode, str | None]] = []
         # From the id of each value that was read to its place in the order, and its mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
-        self._alive: list[Any] = []  # these values, so that no other object gets such an id
+        self._alive = self.reading.objects  # these values, so that no other object gets such an id
         self.judged: dict[int, Any] = {}  # what libraries have under a name, by id
         # The attributes that the code which was read names, and the user's modules, classes and
         # instances that it may read them of, by id, with the attributes that are done.
@@ -251,40 +248,30 @@ class Reader:
                 self.add(value, cast(Mode, mode))
         self._pending.reverse()
         self._finish()
+        reading = self.reading
         if self._named & self.refused_attributes:
             self.stop(self.function, impure("a file"))
-        if self.finds_by_identity and (self.passes_objects or self._passes_methods()):
+        if reading.finds_by_identity and (reading.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS)
         # A class or a module that is captured is no mutable object here, and yet may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
-        tells = self._tells_tracers or ("its code stores into something" if stores else "")
-        above = set() if tells else self._arrays.above()
+        if stores and not reading.tells_tracers:
+            reading.tells_tracers = "its code stores into something"
         arrays = self._arrays.found
-        for array, place in () if above else arrays.values():
-            self.out[place] = self._key_of_array(array)
-        return Reading(
-            key=tuple(self.out),
-            is_comparable=self.is_comparable,
-            can_change=self.can_change,
-            reads_data=self.reads_data,
-            captures_arrays=bool(arrays),
-            tells_tracers=tells,
-            incomparable=self.incomparable,
-            has_numpy=self.has_numpy,
-            passes_objects=self.passes_objects,
-            finds_by_identity=self.finds_by_identity,
-            hides_traces=bool(self._named & _HIDE_TRACES),
-            pinned=self.pinned,
-            objects=self._alive,
-            library_cells=self.library_cells,
-            arrays=[array for array, _ in arrays.values()] if above else [],
-            above=above,
-            shared=self._arrays.shared,
-            by_name={
-                i: names for i in self._names_of if WHOLE not in (names := self._owners[i][2])
-            },
-        )
+        reading.captures_arrays = bool(arrays)
+        reading.above = set() if reading.tells_tracers else self._arrays.above()
+        reading.shared = self._arrays.shared
+        if reading.above:
+            reading.arrays = [array for array, _ in arrays.values()]
+        else:
+            for array, place in arrays.values():
+                self.out[place] = self._key_of_array(array)
+        reading.hides_traces = bool(self._named & _HIDE_TRACES)
+        counted = {i: self._owners[i][2] for i in self._names_of}
+        reading.by_name = {i: names for i, names in counted.items() if WHOLE not in names}
+        reading.key = tuple(self.out)
+        return reading
 
     def _finish(self) -> None:
         """Read all that is pending, without recursion."""
@@ -389,7 +376,7 @@ class Reader:
             self.out += (IDENTITY, token_of(value))
         except TypeError:
             self.out += (IDENTITY, id(value))
-            self.pinned.append(value)
+            self.reading.pinned.append(value)
         if reason is not None:
             self.note(value, reason)
 
@@ -405,7 +392,7 @@ class Reader:
     def _key_of_array(self, array: Any) -> Hashable:
         """Return what stands for an array that counts by identity."""
         if isinstance(array, jax.core.Tracer):
-            self.is_comparable = False
+            self.reading.is_comparable = False
             self.note(array, TRACER)
             return object()
         self.note(array, ARRAY)
@@ -413,10 +400,10 @@ class Reader:
 
     def enter_mutable(self, value: Any, mode: Mode, reason: Reason) -> Mode:
         """Add the identity of a mutable value where it counts; returns the mode of its parts."""
-        self.can_change = self.holds_mutable = True
+        self.reading.can_change = self.holds_mutable = True
         if mode == "given":
             return mode
-        self.reads_data = True
+        self.reading.reads_data = True
         if mode == "held":
             self.add_identity(value, reason)
             return "live"
@@ -424,26 +411,26 @@ class Reader:
 
     def note(self, value: Any, reason: Reason) -> None:
         """Note that another build is unlikely to have the same `value`."""
-        if self.incomparable is not None and not is_constant_to(self.function, value):
-            self.incomparable.append(Incomparable(value, *reason))
+        if self.reading.incomparable is not None and not is_constant_to(self.function, value):
+            self.reading.incomparable.append(Incomparable(value, *reason))
 
     def stop(self, value: Any, reason: Reason = HIDDEN) -> None:
         """Say that `value` cannot be read, so that nothing with it is the same as another."""
         self.out.append(object())
-        self.is_comparable = False
-        if self.incomparable is not None:
-            self.incomparable.append(Incomparable(value, *reason))
+        self.reading.is_comparable = False
+        if self.reading.incomparable is not None:
+            self.reading.incomparable.append(Incomparable(value, *reason))
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
         """Return True if `value` by itself reads data, also such that was read before it."""
         if self._is_inner:  # all that it leads to is one question
             return False
-        explain = self.incomparable is not None
+        explain = self.reading.incomparable is not None
         reader = Reader(self._rules, self._rule_for, self._takes_apart, explain)
         reader._is_inner = True
         reading = reader.read(**{inside(mode): (value,)})
-        if self.incomparable is not None:  # the parts are to be named before the whole
-            self.incomparable += reading.incomparable or ()
+        if self.reading.incomparable is not None:  # the parts are to be named before the whole
+            self.reading.incomparable += reading.incomparable or ()
         return reading.reads_data or not reading.is_comparable
 
     # --- names: globals, and attributes of modules and classes --------------------------------
@@ -451,16 +438,16 @@ class Reader:
     def add_globals(self, function: types.FunctionType, code: Code) -> None:
         """Add the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
-        self.can_change = True
-        if code.tells_tracers and not self._tells_tracers:
-            self._tells_tracers = f"{function.__qualname__} {code.tells_tracers}"
+        self.reading.can_change = True
+        if code.tells_tracers and not self.reading.tells_tracers:
+            self.reading.tells_tracers = f"{function.__qualname__} {code.tells_tracers}"
         self._changes_variables |= bool(code.stores)
         self.changes_objects |= code.changes_objects
         self._sets_attributes |= code.sets_attributes
         self.reads_any_attribute |= code.reads_any_attribute
         self.note_attributes(code.attributes)
         self._passed |= code.passed
-        self.finds_by_identity |= code.makes_sets
+        self.reading.finds_by_identity |= code.makes_sets
         for name in code.hidden_inputs:
             self.stop(function, impure(name))
         for path in code.identity_tests:
@@ -476,7 +463,7 @@ class Reader:
                 elif not code.is_generated:
                     self._judge(function, value)
                 continue
-            self.reads_data |= not _is_code(value)
+            self.reading.reads_data |= not _is_code(value)
             if type(value) is types.ModuleType and not code.is_generated:
                 self.judge_module(function, value, code, name)
             self.add(value, "live", name)
@@ -541,11 +528,11 @@ class Reader:
         # Where it has its own name, the code shows whether the text is for an error.
         name = getattr(value, "__name__", None)
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
-            self._tells_tracers = self._tells_tracers or f"it reaches {name}"
+            self.reading.tells_tracers = self.reading.tells_tracers or f"it reaches {name}"
 
     def _add_module(self, module: types.ModuleType) -> None:
         if not is_library_module(module):
-            self.can_change = True
+            self.reading.can_change = True
             self.add_owner(module)
         self.out += (MODULE, token_of(module))
 
@@ -621,7 +608,7 @@ class Reader:
             namespace = vars(owner)
             for name in sorted({*self._names_to_read(owner, namespace)} - done):
                 done.add(name)
-                self.can_change = True
+                self.reading.can_change = True
                 self.out += (FIELD, place, name)
                 self._add_attribute(owner, namespace, name)
         return len(self.out) > before
@@ -653,7 +640,7 @@ class Reader:
     def note_passed(self, cls: type) -> None:
         """Note that code may pass on a mutable instance of a user's class."""
         is_by_identity = cls.__hash__ is object.__hash__ and not node_functions(cls)
-        self.passes_objects |= is_by_identity and not is_library_class(cls)
+        self.reading.passes_objects |= is_by_identity and not is_library_class(cls)
 
     def _names_to_read(self, owner: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
         """Yield the attributes of an owner that code names, or that somebody may ask for."""
@@ -684,7 +671,7 @@ class Reader:
         # An instance that is frozen has a value of its own in place of a field's default.
         fields = namespace.get("__dataclass_fields__", ())
         is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
-        self.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
+        self.reading.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
         self.add(value, "live", f".{name}")
 
 

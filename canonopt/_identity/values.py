@@ -172,13 +172,13 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
             reader.stop(value, TOO_LARGE)
             return
         reader.holds_mutable = True
-        reader.has_numpy = True  # also a view that cannot be written to may show a change
+        reader.reading.has_numpy = True  # also a view that cannot be written to may show a change
         # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes.
         dtype = (value.dtype.str, repr(value.dtype))
         reader.out += (np.ndarray, *dtype, value.shape, value.flags.writeable)
         # As long as a program with it lives, JAX takes for an array what it has once made of it.
         reader.add_identity(value, None if mode == "live" else ARRAY)
-        reader.can_change = reader.reads_data = True
+        reader.reading.can_change = reader.reading.reads_data = True
         reader.out.append(value.tobytes())
     else:
         reader.stop(value, ARRAY)
