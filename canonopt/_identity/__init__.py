@@ -18,7 +18,6 @@ from .captured import keeps_state as keeps_state
 from .captured import note_not_shared as note_not_shared
 from .captured import read_call as read_call
 from .captured import why_not_shared as why_not_shared
-from .captured import with_arrays as with_arrays
 from .hoisting import canonicalize as canonicalize
 from .hoisting import described as described
 from .hoisting import hoist as hoist
@@ -35,9 +34,9 @@ from .interning import Watched as Watched
 from .interning import clear_caches as clear_caches
 from .interning import cleared as cleared
 from .interning import read as read
+from .parts import Copy as Copy
 from .parts import closure_items as closure_items
 from .parts import kind_of as kind_of
-from .parts import partial_items as partial_items
 from .reader import ATOMS as ATOMS
 from .reader import MAX_WORDS as MAX_WORDS
 from .reader import HoldsArray as HoldsArray

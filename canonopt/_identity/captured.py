@@ -1,8 +1,7 @@
-"""Functions that are traced now: what they read, and copies with others in place of their arrays.
+"""Functions that are traced now: what they read, and why some share no program.
 
 `read_call` reads a function without the values of the jax arrays that it captures, if these can be
-arguments of its program. `with_arrays` copies it with others in their places, such as tracers.
-Only what leads to an array is copied, and nothing is changed.
+arguments of its program. `parts.Copy` copies it with others in their places, such as tracers.
 """
 
 import contextlib
@@ -14,7 +13,7 @@ from typing import Any
 from .._python_internals.libraries import is_library_function
 from .._python_internals.weak import WeakIdMap
 from .interning import read
-from .parts import Copy, Graph
+from .parts import Graph
 from .reader import MAX_WORDS, Reading
 
 
@@ -75,16 +74,6 @@ def _has_state(value: Any) -> bool:
         return bool(value.keywords)
     is_users = isinstance(value, types.FunctionType) and not is_library_function(value)
     return is_users and not vars(value).keys() <= {"__wrapped__"}
-
-
-def with_arrays(fn: Any, reading: Reading, others: Iterable[Any]) -> Copy:
-    """Return a copy of a function that was read, with others in place of `reading.arrays`.
-
-    **Raises:** `TypeError` if something that leads to an array cannot be copied, or if code may
-    meet both that and its copy.
-    """
-    pairs = zip(map(id, reading.arrays), others, strict=True)
-    return Copy(fn, dict(pairs), reading.above, reading.shared)
 
 
 _TELLS = (

@@ -2,7 +2,7 @@
 
 `kind_of` finds the `Kind` of a value: which parts it has, and how to make another value like it
 with other parts. `Graph` follows the parts of a value to all that it leads to. `Copy` copies a
-value with something else in place of some of these.
+function with something else in place of the arrays among these.
 """
 
 import collections
@@ -11,7 +11,7 @@ import functools
 import itertools
 import operator
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ from .._jax_internals.functions import Jitted, function_of_partial, is_module_cl
 from .._python_internals.namespaces import is_stable
 from .._python_internals.rebinding import cells_of, is_bound
 from .instances import attributes_of, is_record, slots_of, state_of, static_fields
-from .reader import ATOMS, UNBOUND, leading_to
+from .reader import ATOMS, UNBOUND, Reading, leading_to
 
 MAX_NODES = 100_000  # of a graph: 0.2 s
 Fresh = Callable[[types.CellType], types.CellType]
@@ -289,34 +289,32 @@ class Graph:
 
 
 class Copy:
-    """A copy of a value with other objects in place of some that it leads to.
+    """A copy of a function that was read, with others in place of the arrays that it captures.
 
-    Only what leads to these is copied. Functions that share a captured variable share it in the
-    copy, too.
+    Only what leads to these is copied, and nothing is changed. Functions that share a captured
+    variable share it in the copy, too.
 
     **Arguments:**
 
-    - `value`: is copied; `made` is the copy.
-    - `others`: the new objects, by the ids of those in whose places they are.
-    - `through`: the ids of what is to be copied or replaced, at least.
-    - `whole`: the ids of what must not be copied.
+    - `fn`: is copied; `made` is the copy.
+    - `reading`: of `fn`.
+    - `others`: what is put in place of `reading.arrays`, such as tracers.
 
-    **Raises:** `TypeError` if something cannot be copied, or is not found.
+    **Raises:** `TypeError` if something that leads to an array is not found or cannot be copied, or
+    if code may meet both that and its copy.
     """
 
-    def __init__(
-        self, value: Any, others: Mapping[int, Any], through: Set[int], whole: Set[int]
-    ) -> None:
-        self._graph = Graph(value)  # which keeps the nodes, so that no other object gets such an id
-        self._changed = leading_to(others, self._graph.owners_of)
-        is_found = len(self._graph.nodes) < MAX_NODES and through <= self._changed
-        if not is_found or self._changed & whole:
+    def __init__(self, fn: Any, reading: Reading, others: Iterable[Any]) -> None:
+        self._graph = Graph(fn)  # which keeps the nodes, so that no other object gets such an id
+        self._copied = dict(zip(map(id, reading.arrays), others, strict=True))
+        self._changed = leading_to(self._copied, self._graph.owners_of)
+        is_found = len(self._graph.nodes) < MAX_NODES and reading.above <= self._changed
+        if not is_found or self._changed & reading.shared:
             raise TypeError("An array that was read cannot be replaced.")
-        self._copied: dict[int, Any] = {**others}
         self._cells: dict[int, types.CellType] = {}
         # What was filled, with its parts.
         self._filled: list[tuple[Any, Kind, list[tuple[Any, Any]]]] = []
-        self.made = self._copy(value)
+        self.made = self._copy(fn)
 
     def is_unchanged(self) -> bool:
         """Return True if nobody has changed a part of a function, a list or a dict of the copy."""

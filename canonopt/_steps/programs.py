@@ -21,13 +21,13 @@ import jax.tree_util as jtu
 from .._identity import (
     KEEPS,
     NUMPY,
+    Copy,
     Reading,
     cleared,
     is_in_place,
     keeps_state,
     note_not_shared,
     read_call,
-    with_arrays,
 )
 from .._jax_internals.functions import name_of
 from .._jax_internals.jaxprs import kept_by
@@ -139,7 +139,7 @@ class _Tracing:
         fn = self.jitted.fn
         if tracers:
             self.is_copying = True
-            self.copy = with_arrays(fn, self.reading, tracers)
+            self.copy = Copy(fn, self.reading, tracers)
             self.is_copying = False
             fn = self.copy.made
         result = self.jitted.run(fn, args, kwargs)
@@ -394,7 +394,7 @@ def _trace(
     fn, arrays = jitted.fn, reading.arrays
     try:
         if arrays:  # else nothing is copied, however much the function leads to
-            with_arrays(fn, reading, arrays)
+            Copy(fn, reading, arrays)
     except _UNCOPIED:
         return _WHOLE, None
     tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)
