@@ -146,7 +146,6 @@ class Watched:
     __slots__ = (
         "__weakref__",
         "_anchor",
-        "_is_dropped",
         "_key",
         "_read_again",
         "_reading",
@@ -156,7 +155,6 @@ class Watched:
     def __init__(self, reading: Reading, read_again: Callable[[], Reading]) -> None:
         self._reading = reading  # which keeps the objects alive whose ids are in the key
         self._read_again = read_again
-        self._is_dropped = False
 
     def stands_in(self, table: Table[Any], key: Hashable, anchor: Callable[[], Any]) -> None:
         """Say where the object is; `anchor` is a weak reference to what the table has for it."""
@@ -166,7 +164,5 @@ class Watched:
         """Read again. If anything has changed, the object leaves its table."""
         if self._read_again().key == self._reading.key:
             return True
-        if not self._is_dropped:
-            self._is_dropped = True
-            self._table.discard(self._key, self._anchor())
+        self._table.discard(self._key, self._anchor())
         return False
