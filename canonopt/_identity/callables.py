@@ -258,7 +258,7 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     if hidden := HIDDEN_ATTRIBUTES.intersection(names):
         reader.stop(value, impure(min(hidden)))
         return
-    reader.note_attributes(names)
+    reader.named.update(names)
     reader.out.append(type(value))
     reader.add_all(arguments, mode)
     reader.add_named(getattr(made_by, "keywords", {}), mode)

@@ -112,7 +112,7 @@ def _fill_function(made: Any, function: types.FunctionType, parts: Sequence[Any]
     vars(made).update(zip(vars(function), new, strict=True))
 
 
-def partial_items(partial: functools.partial) -> Iterator[tuple[str, Any]]:
+def _partial_items(partial: functools.partial) -> Iterator[tuple[str, Any]]:
     """Yield the function and the arguments of a partial, each with a description."""
     yield "function", function_of_partial(partial)
     for i, argument in enumerate(partial.args):
@@ -195,7 +195,7 @@ _DICT = Kind(
     begin=lambda value, _: copy.copy(value),  # with its order and its attributes
     fill=lambda made, value, parts: made.update(zip(value, parts, strict=True)),
 )
-_PARTIAL = Kind(partial_items, _make_partial)
+_PARTIAL = Kind(_partial_items, _make_partial)
 # Not by `iter`, which the class may define in another way.
 _RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), _make_record)
 _SPEC = Kind(  # with leaves if a number of it is traced

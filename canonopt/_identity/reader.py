@@ -223,7 +223,7 @@ class Reader:
         self.judged: dict[int, Any] = {}  # what libraries have under a name, by id
         # The attributes that the code which was read names, and the user's modules, classes and
         # instances that it may read them of, by id, with the attributes that are done.
-        self._named: set[str] = set()
+        self.named: set[str] = set()
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._to_read: dict[int, None] = {}  # the owners that have something to read, by id
         # The names that code has for instances, by their ids, an attribute's with a dot; None for
@@ -249,7 +249,7 @@ class Reader:
         self._pending.reverse()
         self._finish()
         reading = self.reading
-        if self._named & self.refused_attributes:
+        if self.named & self.refused_attributes:
             self.stop(self.function, impure("a file"))
         if reading.finds_by_identity and (reading.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS)
@@ -267,7 +267,7 @@ class Reader:
         else:
             for array, place in arrays.values():
                 self.out[place] = self._key_of_array(array)
-        reading.hides_traces = bool(self._named & _HIDE_TRACES)
+        reading.hides_traces = bool(self.named & _HIDE_TRACES)
         counted = {i: self._owners[i][2] for i in self._names_of}
         reading.by_name = {i: names for i, names in counted.items() if WHOLE not in names}
         reading.key = tuple(self.out)
@@ -306,7 +306,7 @@ class Reader:
         if kind in ATOMS:
             self.out += (kind, value)
             if kind is str and value.isidentifier():  # as in `module.apply(..., method=value)`
-                self._named.add(value)
+                self.named.add(value)
         elif kind is _Mark:
             self.out.append(value)
         elif kind is float:
@@ -445,7 +445,7 @@ class Reader:
         self.changes_objects |= code.changes_objects
         self._sets_attributes |= code.sets_attributes
         self.reads_any_attribute |= code.reads_any_attribute
-        self.note_attributes(code.attributes)
+        self.named.update(code.attributes)
         self._passed |= code.passed
         self.reading.finds_by_identity |= code.makes_sets
         for name in code.hidden_inputs:
@@ -476,10 +476,6 @@ class Reader:
             else:
                 self.judge_module(function, module, code, None, attributes)
                 self.add(module, "live")
-
-    def note_attributes(self, names: Iterable[str]) -> None:
-        """Note attributes that code reads, of whichever module or class."""
-        self._named.update(names)
 
     def judge_module(
         self,
@@ -520,7 +516,7 @@ class Reader:
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
         """Note what a value of a library can do, under whatever name it is called."""
-        self.note_attributes(_named_by(value))
+        self.named.update(_named_by(value))
         self.reads_any_attribute |= reflects(value)
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
         if isinstance(value, type) and not is_library_class(value):
@@ -546,7 +542,7 @@ class Reader:
         meta: Any = type(cls)
         for base in (*cls.__mro__, *meta.__mro__):
             if is_library_class(base):
-                self.note_attributes(_named_in_class(base))
+                self.named.update(_named_in_class(base))
             else:
                 self.add_owner(base)
                 if isinstance(base, abc.ABCMeta) and not is_module_class(base):
@@ -584,7 +580,7 @@ class Reader:
         if self.reads_any_attribute or None in names or not names.isdisjoint(self._passed):
             return True
         called = (n for base in type(instance).__mro__ for n in self._passing.get(id(base), ()))
-        return any(name in self._named or name in _ASKED_OF_ATTRIBUTES for name in called)
+        return any(name in self.named or name in _ASKED_OF_ATTRIBUTES for name in called)
 
     def _read_owners(self) -> bool:
         """Add the attributes of owners that code names by now, if there are new ones.
@@ -592,9 +588,9 @@ class Reader:
         Bytecode does not say of which object it reads an attribute, so each name is looked up in
         each of the user's modules, classes and instances.
         """
-        self._constructs_any |= self.reads_any_attribute or "__class__" in self._named
+        self._constructs_any |= self.reads_any_attribute or "__class__" in self.named
         facts = self.reads_any_attribute, self._constructs_any
-        sizes = map(len, (self._named, self._constructed, self._passed, *self._passing.values()))
+        sizes = map(len, (self.named, self._constructed, self._passed, *self._passing.values()))
         now = (*sizes, *facts)
         # If code names nothing new, only new owners have something to read.
         to_read = [*(self._to_read if now == self._known_to_owners else self._owners)]
@@ -625,7 +621,7 @@ class Reader:
             self.out += (FIELD, place, WHOLE)
             self.add_named(namespace, mode)
             return
-        for name in sorted(self._named.intersection(namespace) - done):
+        for name in sorted(self.named.intersection(namespace) - done):
             done.add(name)
             self.out += (FIELD, place, name)
             self.add(namespace[name], mode, f".{name}")
@@ -645,8 +641,8 @@ class Reader:
     def _names_to_read(self, owner: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
         """Yield the attributes of an owner that code names, or that somebody may ask for."""
         if namespace.get("_is_protocol"):  # an `isinstance` asks for these
-            self._named.update(namespace)
-        yield from self._named.intersection(namespace)
+            self.named.update(namespace)
+        yield from self.named.intersection(namespace)
         if self.reads_any_attribute:  # the registry of an abstract class is counted by its token
             names = (n for n, value in namespace.items() if type(value) is not _REGISTRY)
             yield from (n for n in names if not is_dunder(n) or n == "__match_args__")

@@ -26,7 +26,6 @@ from .instances import (
     is_immutable,
     is_record,
     is_sentinel,
-    read_by_identity,
     read_class,
     read_enum,
     read_immutable,
@@ -101,7 +100,7 @@ def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read what JAX itself compares by value: meshes, shardings and their specs."""
+    """Read what JAX itself compares by value: devices, meshes, shardings and their specs."""
     reader.out += (type(value), value)
     if isinstance(value, jax.sharding.PartitionSpec):
         reader.add_all(tuple(value), mode)  # P("x") == P(("x",)), and their parts differ
@@ -145,14 +144,11 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
     if attributes := getattr(value, "__dict__", None):
         reader.add_named(attributes, fixed(mode))
     if isinstance(value, dict | types.MappingProxyType):
-        reader.note_attributes(filter(_is_name, value))  # as `apply(..., method=key)`
+        # As `apply(..., method=key)`.
+        reader.named.update(key for key in value if type(key) is str and key.isidentifier())
         reader.add_named(value, mode)
     else:
         reader.add_all(value, mode)
-
-
-def _is_name(key: Any) -> bool:
-    return type(key) is str and key.isidentifier()
 
 
 # --- arrays -----------------------------------------------------------------------------------
@@ -294,8 +290,8 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
     (np.dtype, read_numpy_dtype),
     (type, read_class),
     (enum.Enum, read_enum),
-    (jax.Device, read_by_identity),
     ((jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec), read_comparable),
+    (jax.Device, read_comparable),
 )
 
 
@@ -304,11 +300,9 @@ VALUES: dict[type, Rule] = {
     tuple: read_tuple,
     **dict.fromkeys((list, dict, set, collections.deque, types.MappingProxyType), read_container),
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
-    np.ndarray: read_array,
     np.ufunc: read_ufunc,
     type: read_class,
     **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
     **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath), read_path),
     jtu.PyTreeDef: read_treedef,
-    type(jnp.float32): read_class,
 }
