@@ -112,10 +112,6 @@ def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
 _OF_ENUM = frozenset(("_name_", "_sort_order_", "__objclass__"))
 
 
-def read_by_identity(reader: Reader, value: Any, mode: Mode) -> None:
-    reader.add_identity(value)
-
-
 # --- where instances keep their state -----------------------------------------------------------
 
 
@@ -125,7 +121,6 @@ class _Layout:
 
     base: type  # the class written in C that holds items, or `object`
     slots: tuple[types.MemberDescriptorType, ...]
-    is_frozen: bool  # so that instances count by value
 
 
 _BASES = (object, types.SimpleNamespace, dict, list, tuple)
@@ -156,9 +151,10 @@ def _layout_of(cls: type) -> _Layout | None:
         return None
     if cls is not base and twin.__basicsize__ != cls.__basicsize__:
         return None
-    return _Layout(base, tuple(slots), _is_frozen(cls))
+    return _Layout(base, tuple(slots))
 
 
+@known_by_identity
 def _is_frozen(cls: type) -> bool:
     """Return True if instances of `cls` say that they do not change, and compare by their fields.
 
@@ -224,8 +220,7 @@ def slots_of(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
 
 def is_frozen_record(cls: type) -> bool:
     """Return True if instances of `cls` consist of attributes that do not change."""
-    layout = _layout_of(cls)
-    return has_only_attributes(cls) and layout is not None and layout.is_frozen
+    return has_only_attributes(cls) and _is_frozen(cls)
 
 
 def is_sentinel(value: Any) -> bool:
@@ -272,7 +267,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
-    if layout is not None and reader.is_by_name(value, mode) and _is_by_name(cls, layout):
+    if reader.is_by_name(value, mode) and _is_by_name(cls):
         _read_by_name(reader, value, mode)
     elif _is_known_to_jax(cls):
         reader.add_identity(value, NO_VALUE)
@@ -286,10 +281,10 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             _read_state(reader, value, layout, mode)
 
 
-def _is_by_name(cls: type, layout: _Layout) -> bool:
+def _is_by_name(cls: type) -> bool:
     """Return True for a class whose instances count by what code names of them."""
-    has_only_attributes = layout.base is object and not (layout.slots or layout.is_frozen)
-    return has_only_attributes and cls is not object and is_plain(cls)
+    is_mutable = has_only_attributes(cls) and not _is_frozen(cls)
+    return is_mutable and cls is not object and is_plain(cls)
 
 
 def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
@@ -310,7 +305,7 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     is_of_equinox = cls.__module__.startswith("equinox.")
     if _is_unbound_linen_module(value):
         attributes = {n: part for n, part in attributes.items() if n not in _OF_LINEN}
-    elif not layout.is_frozen:
+    elif not _is_frozen(cls):
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, mutable(value))
         reader.note_passed(cls)
     if mode in ("given", "now") and is_module_class(cls):
