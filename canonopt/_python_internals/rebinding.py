@@ -22,8 +22,6 @@ from .weak import WeakIdMap
 
 def rebindable_variables(function: types.FunctionType) -> list[str]:
     """Return the variables that `function` captures and that can still be rebound."""
-    if function.__closure__ is None:
-        return []
     later = _later_stores(function)
     return [
         name
@@ -133,7 +131,7 @@ def _count(name: str, path: list[types.CodeType]) -> float:
         Instructions run in the order of their offsets, except where a loop jumps back.
         """
         for jump in reversed(instructions):
-            if _is_jump(jump) and jump.offset >= offset:
+            if jump.opcode in dis.hasjrel and jump.offset >= offset:
                 offset = min(offset, jump.argval)
         return offset
 
@@ -164,7 +162,3 @@ def _is_store(instruction: dis.Instruction, name: str) -> bool:
         and instruction.opcode not in dis.hasname
         and instruction.opcode not in dis.hasconst
     )
-
-
-def _is_jump(instruction: dis.Instruction) -> bool:
-    return instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs
