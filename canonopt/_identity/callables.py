@@ -81,10 +81,10 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     reader.add_all(function.__defaults__ or (), mode)
     reader.add_named(function.__kwdefaults__ or {}, mode)
     # Asking a function for its annotations makes a dict, and a lambda has none.
-    if function.__name__ != "<lambda>" and (annotations := function.__annotations__):
-        _add_annotations(reader, annotations)
-    else:
-        out.append(None)
+    annotations = {} if function.__name__ == "<lambda>" else function.__annotations__
+    out.append(len(annotations))
+    for name, annotation in annotations.items():  # type checkers read them
+        out += (name, annotation_key(annotation))
     if attributes:
         _add_attributes(reader, function, mode)
     # What a library has is taken to be constant, but not what a function reads that it has made.
@@ -132,13 +132,6 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             reader.add_class(value)
         else:
             reader.add(value, how, name)
-
-
-def _add_annotations(reader: Reader, annotations: dict[str, Any]) -> None:
-    """Add annotations, which type checkers read."""
-    reader.out.append(len(annotations))
-    for name, value in annotations.items():
-        reader.out += (name, annotation_key(value))
 
 
 def annotation_key(annotation: Any) -> Any:

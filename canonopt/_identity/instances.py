@@ -356,12 +356,9 @@ def is_immutable(kind: type) -> bool:
 def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
     kind = type(value)
     reader.add_class(kind)
-    for name in _IMMUTABLE[f"{kind.__module__}.{kind.__qualname__}"]:
-        part = getattr(value, name)
-        if type(part) is dict:
-            reader.add_named(part, fixed(mode))
-        else:
-            reader.add(part, fixed(mode))
+    names = _IMMUTABLE[f"{kind.__module__}.{kind.__qualname__}"]
+    parts = {name: getattr(value, name) for name in names}
+    reader.add_named(parts, fixed(mode), immutable=True)
 
 
 _OF_FILES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))

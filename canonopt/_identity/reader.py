@@ -334,7 +334,7 @@ class Reader:
     def add_named(self, values: Mapping[Any, Any], mode: Mode, immutable: bool = False) -> None:
         """Add a mapping in its order, because a factory may read it in order.
 
-        `immutable` says that no dict in it changes: those that Equinox keeps for a class.
+        `immutable` says that no dict in it changes, as those that Equinox keeps for a class.
         """
         self.out.append(len(values))
         for name, value in values.items():
