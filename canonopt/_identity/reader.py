@@ -147,34 +147,10 @@ class Reading:
     # what leads to them. Empty if the functions may do something else with tracers in their place.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
-    # The ids of parts that are also reached in another way, as a global.
+    # The ids of parts that are also reached in a way that a copy does not change, as a global.
     shared: set[int] = dataclasses.field(default_factory=set)
     # The attributes that count of instances of which only what code names does, by id.
     by_name: dict[int, set[str]] = dataclasses.field(default_factory=dict)
-
-
-class _Arrays:
-    """The arrays that a copy of a function can have others in place of, and what leads to them."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, tuple[Any, int]] = {}  # by id, with their places in the key
-        # By the id of each part of the function, the ids of what has it as a part.
-        self.owners_of: dict[int, list[int]] = {}
-        # The ids of what is also reached in a way that a copy does not change.
-        self.shared: set[int] = set()
-
-    def add(self, array: Any, place: int) -> int | None:
-        """Add an array that is read at a place of the key; return the place where it was before."""
-        _, first = self.found.setdefault(id(array), (array, place))
-        return None if first == place else first
-
-    def above(self) -> set[int]:
-        """Return the ids of the arrays and of what leads to them; none if code may notice a copy.
-
-        What meets both an object and its copy can tell them apart.
-        """
-        above = leading_to(self.found, self.owners_of)
-        return set() if self.shared & above else above
 
 
 def leading_to(ids: Iterable[int], owners_of: Mapping[int, list[int]]) -> set[int]:
@@ -233,7 +209,10 @@ class Reader:
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
         self._is_now = False  # whether a function that is traced now is read
-        self._arrays = _Arrays()
+        # The arrays that a copy of a function can have others in place of, by id, with their places
+        # in the key; and by the id of each part of the function, the ids of what has it as a part.
+        self._arrays: dict[int, tuple[Any, int]] = {}
+        self._owners_of: dict[int, list[int]] = {}
         self._current: Any = None  # what is read
         self.name: str | None = None  # that code has for it
         self._known_to_owners: tuple[Any, ...] = ()  # what was named when they were read last
@@ -258,14 +237,14 @@ class Reader:
         stores |= self.changes_objects and self.holds_mutable
         if stores and not reading.tells_tracers:
             reading.tells_tracers = "its code stores into something"
-        arrays = self._arrays.found
-        reading.captures_arrays = bool(arrays)
-        reading.above = set() if reading.tells_tracers else self._arrays.above()
-        reading.shared = self._arrays.shared
-        if reading.above:
-            reading.arrays = [array for array, _ in arrays.values()]
+        reading.captures_arrays = bool(self._arrays)
+        above = leading_to(self._arrays, self._owners_of)
+        # What meets both an object and its copy can tell them apart.
+        if above and not (reading.tells_tracers or reading.shared & above):
+            reading.above = above
+            reading.arrays = [array for array, _ in self._arrays.values()]
         else:
-            for array, place in arrays.values():
+            for array, place in self._arrays.values():
                 self.out[place] = self._key_of_array(array)
         reading.hides_traces = bool(self.named & _HIDE_TRACES)
         counted = {i: self._owners[i][2] for i in self._names_of}
@@ -322,7 +301,7 @@ class Reader:
     def note_part(self, value: Any) -> None:
         """Note that what is read has a part that a copy may have another one for."""
         if self._current is not None:
-            self._arrays.owners_of.setdefault(id(value), []).append(id(self._current))
+            self._owners_of.setdefault(id(value), []).append(id(self._current))
 
     def add_all(self, values: Iterable[Any], mode: Mode) -> None:
         """Add several parts, and how many there are."""
@@ -364,7 +343,7 @@ class Reader:
         place, first = seen
         self.out += (SEEN, place)
         if (first == "now") != (mode == "now"):
-            self._arrays.shared.add(id(value))
+            self.reading.shared.add(id(value))
         if first == "live" and mode in ("held", "given"):
             # Where it was read first, its identity did not count.
             self.add_identity(value)
@@ -384,10 +363,13 @@ class Reader:
         """Add an array, which becomes an argument in the mode "now", if it can."""
         if mode != "now":
             self.out.append(self._key_of_array(array))
-        elif (place := self._arrays.add(array, len(self.out))) is None:
+            return
+        place = len(self.out)
+        _, first = self._arrays.setdefault(id(array), (array, place))
+        if first == place:
             self.out.append((ARGUMENT, jax.typeof(array)))
-        else:
-            self.out += (ARGUMENT, place)
+        else:  # where it was before
+            self.out += (ARGUMENT, first)
 
     def _key_of_array(self, array: Any) -> Hashable:
         """Return what stands for an array that counts by identity."""
