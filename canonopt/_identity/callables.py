@@ -206,7 +206,7 @@ def _unless_stable(rule: Rule) -> Rule:
     return read
 
 
-def read_call(reader: Reader, value: Any, mode: Mode) -> None:
+def read_partial_or_method(reader: Reader, value: Any, mode: Mode) -> None:
     """Read a partial or a method."""
     if reader.was_seen(value, mode):
         return
@@ -315,7 +315,7 @@ def read_with_derivative_rule(reader: Reader, value: Any, mode: Mode) -> None:
 
 CALLABLES: dict[type, Rule] = {
     types.FunctionType: read_function,
-    types.MethodType: read_call,
+    types.MethodType: read_partial_or_method,
     types.BuiltinFunctionType: read_builtin,
     # Methods of C that are passed their class have a type without a public name.
     type(re.compile("").search): read_builtin,
@@ -323,8 +323,8 @@ CALLABLES: dict[type, Rule] = {
     types.MethodDescriptorType: read_descriptor,
     types.WrapperDescriptorType: read_descriptor,
     types.ClassMethodDescriptorType: read_descriptor,
-    functools.partial: read_call,
-    jtu.Partial: read_call,
+    functools.partial: read_partial_or_method,
+    jtu.Partial: read_partial_or_method,
     operator.itemgetter: read_getter,
     operator.attrgetter: read_getter,
     operator.methodcaller: read_getter,
