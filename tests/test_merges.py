@@ -10,10 +10,12 @@ numbers of `jax.jit` and `equinox.filter_jit`.
 import dataclasses
 import enum
 import functools
+import logging
 import math
 import textwrap
 import threading
 import types  # noqa: F401  of the bodies below
+import typing
 
 import attrs
 import diffrax
@@ -145,6 +147,21 @@ class Nested(pydantic.BaseModel, frozen=True):
 
 class Checked(pydantic.BaseModel):
     nested: Nested
+    layers: list[int] = [4]
+    limit: int | None = None
+
+
+@typing.runtime_checkable
+class Sized(typing.Protocol):
+    def size(self) -> int: ...
+
+
+class Square:
+    def size(self) -> int:
+        return 4
+
+
+LOG = logging.getLogger(__name__)
 
 
 @attrs.define  # with slots
@@ -424,6 +441,15 @@ return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))
 ### a module of nnx, jit
 model = flax.nnx.Linear(3, 2, rngs=flax.nnx.Rngs(0))
 return jit(lambda model, x: model(x))(model, make_data(key)[0])
+### a message when it is traced
+def step(w, x):
+    LOG.debug("traced for %s", w.shape)
+    return w - 0.1 * (w - x)
+x, _ = make_data(key)
+return jit(step)(jnp.zeros_like(x), x)
+### a class that a protocol asks, captures
+x, shape = make_data(key)[0], Square()
+return jit(lambda w: w - x * (shape.size() if isinstance(shape, Sized) else 0))(jnp.zeros_like(x))
 ### settings in a namespace, captures
 settings = types.SimpleNamespace(rate=0.5, x=make_data(key)[0])
 return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))

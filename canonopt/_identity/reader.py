@@ -623,10 +623,10 @@ class Reader:
     def _names_to_read(self, owner: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
         """Yield the attributes of an owner that code names, or that somebody may ask for."""
         if namespace.get("_is_protocol"):  # an `isinstance` asks for these
-            self.named.update(namespace)
+            self.named.update(_readable(namespace))
         yield from self.named.intersection(namespace)
-        if self.reads_any_attribute:  # the registry of an abstract class is counted by its token
-            names = (n for n, value in namespace.items() if type(value) is not _REGISTRY)
+        if self.reads_any_attribute:
+            names = _readable(namespace)
             yield from (n for n in names if not is_dunder(n) or n == "__match_args__")
         if isinstance(owner, types.ModuleType):
             yield from {"__getattr__"}.intersection(namespace)
@@ -678,6 +678,14 @@ def is_plain(cls: type) -> bool:
     is_own = all(base in _BARE or not is_library_class(base) for base in cls.__mro__)
     is_asked = cls.__getattribute__ is object.__getattribute__
     return is_own and is_asked and not (has_fields or node_functions(cls))
+
+
+def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names in a namespace without the registry of an abstract class.
+
+    That cannot be read, and is counted by its token.
+    """
+    return (name for name, value in namespace.items() if type(value) is not _REGISTRY)
 
 
 _REGISTRY = type(vars(abc.ABC)["_abc_impl"])

@@ -3,6 +3,7 @@
 import collections
 import enum
 import inspect
+import logging
 import operator
 import pathlib
 import re
@@ -70,11 +71,21 @@ def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
         reader.stop(value)  # of `numpy.frompyfunc`: the function in it cannot be read
 
 
+def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
+    """Read what it logs. Where that goes is no part of a program, as for `print`."""
+    reader.add_identity(value)
+    reader.reading.can_change = reader.reading.reads_data = True
+    levels = value.level, value.getEffectiveLevel(), value.manager.disable
+    reader.out += (*levels, value.disabled)
+
+
 # Types of values that are what these parts are, and cannot change.
 _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     complex: lambda value: [value.real, value.imag],
     **dict.fromkeys((range, slice), operator.attrgetter("start", "stop", "step")),
     re.Pattern: operator.attrgetter("pattern", "flags"),
+    types.GenericAlias: operator.attrgetter("__origin__", "__args__", "__unpacked__"),
+    types.UnionType: operator.attrgetter("__args__"),
     frozenset: list,  # in the order in which it iterates: a factory may read that
     inspect.Signature: lambda value: [
         *value.parameters.values(),
@@ -301,6 +312,7 @@ VALUES: dict[type, Rule] = {
     **dict.fromkeys((list, dict, set, collections.deque, types.MappingProxyType), read_container),
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     np.ufunc: read_ufunc,
+    **dict.fromkeys((logging.Logger, logging.RootLogger), read_logger),
     type: read_class,
     **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
     **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath), read_path),

@@ -15,8 +15,8 @@ from ..support.jit_programs import agreed, fits
 pytestmark = pytest.mark.usefixtures("restored_caches")
 
 SETUP = """
-import abc, attrs, beartype, builtins, copy, flax, heapq, inspect, jaxtyping, json, operator, types
-import typing
+import abc, attrs, beartype, builtins, copy, flax, heapq, inspect, jaxtyping, json, logging
+import operator, types, typing
 import flax.linen as nn
 from typing import Any
 from jax.extend.core import Primitive, jaxpr_as_fun
@@ -671,6 +671,29 @@ def fit(kind, is_shared):
 for kind in (Plain, Items):
     yield fit(kind, True)
     yield fit(kind, False)
+### what a logger takes
+log = logging.Logger("own")
+-> x * (2 if log.isEnabledFor(logging.DEBUG) else 3)
+-> x * len(logging.getLevelName(log.level))
+~ log.setLevel("DEBUG")
+~ log.manager.disable = logging.DEBUG
+~ log.manager.disable, log.disabled = 0, True
+### annotations in a class
+class Row:
+    kind = list[int]
+-> x * len(Row.kind.__args__)
+~ Row.kind = dict[str, int]
+~ Row.kind = int | str | None
+### a protocol whose attributes are looked up by name
+@typing.runtime_checkable
+class Goes(typing.Protocol):
+    def go(self): ...
+class Thing: ...
+thing, scale, Goes.rate = Thing(), "rate", 2.0
+-> x * getattr(Goes, scale) * (2 if isinstance(thing, Goes) else 3)
+~ Goes.rate = 3.0
+~ Thing.go = lambda self: None
+~ Goes.register(Thing)
 ### a method of a protocol
 @typing.runtime_checkable
 class Goes(typing.Protocol):
