@@ -209,7 +209,8 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
 
     **Raises:** `UpdatesError` if the updates do not match the model, with the path of a leaf.
     """
-    kept = {path for path, update in _leaves_or_none(updates) if update is None}
+    with_none = jtu.tree_leaves_with_path(updates, lambda node: node is None)
+    kept = {path for path, update in with_none if update is None}
     leaves, structure = jtu.tree_flatten_with_path(
         params, lambda path, node: node is None or path in kept, is_leaf_takes_path=True
     )
@@ -222,10 +223,6 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
         for (path, leaf), update in zip(leaves, matching, strict=True)
     ]
     return jtu.tree_unflatten(structure, updated)
-
-
-def _leaves_or_none(tree: Any) -> list[tuple[_Path, Any]]:
-    return jtu.tree_leaves_with_path(tree, lambda node: node is None)
 
 
 def _updated(path: _Path, leaf: Any, update: Any) -> Any:
@@ -259,11 +256,11 @@ def _mismatch(path: _Path, before: str, after: str) -> UpdatesError:
 def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
     """Return where the structures differ, and what is there: a leaf if possible, or else a node."""
     in_model, in_updates = _nodes(model), _nodes(updates)
-    for path, leaf in _leaves_or_none(model):
-        if path not in in_updates and leaf is not None:
+    for path, leaf in jtu.tree_leaves_with_path(model):
+        if path not in in_updates:
             return path, text_of(leaf), "missing"
-    for path, update in _leaves_or_none(updates):
-        if path not in in_model and update is not None:
+    for path, update in jtu.tree_leaves_with_path(updates):
+        if path not in in_model:
             return path, "missing", text_of(update)
     path = next(path for path, node in in_model.items() if node != in_updates[path])
     return path, str(in_model[path]), str(in_updates[path])
