@@ -133,14 +133,14 @@ class _Tracing:
     reading: Reading
     output: Any = None  # the structure of what the function returned
     copy: Any = None
-    is_copying: bool = False
 
     def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fn = self.jitted.fn
-        if tracers:
-            self.is_copying = True
-            self.copy = Copy(fn, self.reading, tracers)
-            self.is_copying = False
+        if tracers:  # else nothing is copied, however much the function leads to
+            try:
+                self.copy = Copy(fn, self.reading, tracers)
+            except _UNCOPIED as error:
+                raise NotTraced from error
             fn = self.copy.made
         result = self.jitted.run(fn, args, kwargs)
         leaves, output = jtu.tree_flatten(result)
@@ -391,19 +391,14 @@ def _trace(
     **Returns:** why they may not, if so, and the structure of the output; None for the output if
     this function may not run the program either.
     """
-    fn, arrays = jitted.fn, reading.arrays
-    try:
-        if arrays:  # else nothing is copied, however much the function leads to
-            Copy(fn, reading, arrays)
-    except _UNCOPIED:
-        return _WHOLE, None
+    fn = jitted.fn
     tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)
     _thread.jitted = jitted
     try:
         traced = program.call.trace(*given[0], **given[1])
+    except NotTraced:
+        return _WHOLE, None
     except Exception as error:
-        if tracing.is_copying and isinstance(error, _UNCOPIED):
-            return _WHOLE, None
         if tracing.copy is None or isinstance(error, ExcessError):
             raise
         # A second trace would change again what this one has changed.
@@ -431,11 +426,11 @@ def _trace(
         return None, tracing.output
     # Tracers are left in what it made, or in a copy. But what it has changed itself must not be
     # changed by a second trace.
-    is_left = bool(arrays) and (is_same or template is None)
+    is_left = bool(reading.arrays) and (is_same or template is None)
     return reason, None if is_left else tracing.output
 
 
-# The last two if another thread changes an object meanwhile.
+# What a copy raises: the last two if another thread changes an object meanwhile.
 _UNCOPIED = (TypeError, RecursionError, ValueError, RuntimeError)
 _WHOLE = (
     "it captures an array in an object that canonopt cannot copy. Pass the array as an argument."
