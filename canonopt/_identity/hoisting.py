@@ -177,7 +177,7 @@ def _text(part: Any) -> str:
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
     """Yield descriptions of the parts on the way from `value` to `part`."""
     seen.add(id(value))
-    is_ours = hasattr(type(value), "__captured_function__")
+    is_ours = hasattr(type(value), "__captured_options__")
     kind: Any = kind_of(value) if is_ours else callable_kind(value)
     items = [*kind.items(value)]
     if isinstance(value, types.FunctionType):

@@ -203,8 +203,8 @@ _SPEC = Kind(  # with leaves if a number of it is traced
     lambda value, parts: jtu.tree_unflatten(_flat_spec(value)[1], parts),
 )
 _OF_CANONOPT_JIT = Kind(
-    lambda value: [("jitted function", value.__captured_function__)],
-    lambda value, parts: value.with_function(*parts),
+    lambda value: [("jitted function", value.__wrapped__)],
+    lambda value, parts: value.__reduce__()[0](*parts),  # jits with the same options
 )
 _HOISTED = Kind(  # a copy is one of the original, since it need not read again
     lambda value: [("function", vars(value)["__canonical_original__"])],
@@ -242,7 +242,7 @@ def kind_of(value: Any) -> Kind | None:
         return None
     if hasattr(kind, "__canonicalized__"):
         return _SPEC
-    if hasattr(kind, "__captured_function__"):
+    if hasattr(kind, "__captured_options__"):
         return _OF_CANONOPT_JIT
     if is_record(kind):
         return _RECORD

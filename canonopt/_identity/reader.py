@@ -698,7 +698,7 @@ _ASKED_OF_ATTRIBUTES = ("__getattr__", "__getattribute__", "__setattr__", "__del
 
 def _is_code(value: Any) -> bool:
     """Return True if a value is code: the data that it reads are looked at with it."""
-    return isinstance(value, _CODE) or hasattr(type(value), "__captured_function__")
+    return isinstance(value, _CODE) or hasattr(type(value), "__captured_options__")
 
 
 _CODE = (

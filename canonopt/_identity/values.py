@@ -280,7 +280,7 @@ def _rule_of(kind: type) -> "Rule | None":
     """Return the rule for a type by its base classes; None if it depends on the value."""
     if hasattr(kind, "__canonical_key__"):
         return read_keyed
-    if hasattr(kind, "__captured_function__"):
+    if hasattr(kind, "__captured_options__"):
         return read_caching
     for bases, rule in _BY_BASE:
         if issubclass(kind, bases):

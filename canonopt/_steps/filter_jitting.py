@@ -167,16 +167,8 @@ class _FilterJitted(eqx.Module):
     # --- for the reader of functions ----------------------------------------------------------
 
     @property
-    def __captured_function__(self) -> Any:
-        return self.__wrapped__
-
-    @property
     def __captured_options__(self) -> dict[str, Any]:
         return {**self._function.given, "donate": self._function.donate}
-
-    def with_function(self, fn: Any) -> Any:
-        """Return the same for another function."""
-        return filter_jit(fn, **self.__captured_options__)
 
 
 @attrs.frozen(eq=False)

@@ -34,16 +34,8 @@ class JittedFunction(Generic[P, T]):
     # --- for the reader of functions ----------------------------------------------------------
 
     @property
-    def __captured_function__(self) -> Any:
-        return self.__wrapped__
-
-    @property
     def __captured_options__(self) -> dict[str, Any]:
         return self._canonopt.options
-
-    def with_function(self, fn: Any) -> "JittedFunction[..., Any]":
-        """Return the same for another function."""
-        return JittedFunction(fn, self.__captured_options__)
 
     # --- as `jax.jit` has them --------------------------------------------------------------------
 
