@@ -154,12 +154,10 @@ def commit(state: Any, sharding: Sharding) -> Any:
 # --- captured arrays --------------------------------------------------------------------------
 
 
-def as_argument(array: Any, given: list[jax.Array], donates: bool) -> Any:
+def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
     """Return the argument for an array that a function captures, in a call with `given`."""
     if isinstance(array, jax.core.Tracer):
         return array
-    if not isinstance(array, jax.Array):
-        return jnp.array(array)
     is_alone = array.committed and not any(_is_with(array, other) for other in given)
     # A constant commits the results of a program to no device, an argument does. No program takes
     # one on a mesh together with an argument elsewhere.
