@@ -50,9 +50,8 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
             )
         # An option that is not read here, such as `backend`, shows in this comparison, and so does
         # an attribute that somebody has set.
-        again = jax.jit(jitted.__wrapped__, **options)
-        made: Any = again
-        same = made._jit_info._asdict() == info and _attributes(again) == _attributes(jitted)
+        again: Any = jax.jit(jitted.__wrapped__, **options)
+        same = again._jit_info._asdict() == info and _attributes(again) == _attributes(jitted)
     except Exception:
         return None
     return options if same else None
