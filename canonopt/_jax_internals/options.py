@@ -22,12 +22,10 @@ def jit_with_captured(
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         if hasattr(fn, name):
             setattr(call, name, getattr(fn, name))
-    if parameters := parameters_of_jitted(fn):
-        # Without the defaults, which may be arrays.
-        given = [p.replace(default=p.default if p.default is p.empty else None) for p in parameters]
+    if parameters := _parameters_of_jitted(fn):
         captured = inspect.Parameter(CAPTURED, inspect.Parameter.KEYWORD_ONLY, default=None)
-        given.insert(len(given) - (given[-1].kind is captured.VAR_KEYWORD), captured)
-        vars(call)["__signature__"] = inspect.Signature(given)
+        parameters.insert(len(parameters) - (parameters[-1].kind is captured.VAR_KEYWORD), captured)
+        vars(call)["__signature__"] = inspect.Signature(parameters)
         stand_at(call, fn)
     return jax.jit(call, **options)
 
@@ -42,10 +40,18 @@ def stand_at(call: Any, fn: Any) -> None:
         call.__wrapped__ = types.SimpleNamespace(__name__=call.__name__, __code__=code)
 
 
-def parameters_of_jitted(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function; none if it has no signature."""
+def bare_parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function without annotations and defaults, which may be arrays."""
+    return [
+        inspect.Parameter(p.name, p.kind, default=p.default if p.default is p.empty else None)
+        for p in inspect.signature(fn).parameters.values()
+    ]
+
+
+def _parameters_of_jitted(fn: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the bare parameters of a function; none if it has no signature."""
     try:
-        return list(inspect.signature(fn).parameters.values())
+        return bare_parameters(fn)
     except (ValueError, TypeError):
         return []
 
@@ -58,7 +64,7 @@ def static_arguments(fn: Callable[..., Any], options: dict[str, Any]) -> frozens
     argnums, argnames = options.get("static_argnums"), options.get("static_argnames")
     numbers: list[int] = [argnums] if isinstance(argnums, int) else list(argnums or ())
     names: list[str] = [argnames] if isinstance(argnames, str) else list(argnames or ())
-    parameters = enumerate(parameters_of_jitted(fn))
+    parameters = enumerate(_parameters_of_jitted(fn))
     by_name = {i: p.name for i, p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
     if argnums is None:
         numbers = [i for i, name in by_name.items() if name in names]

@@ -7,7 +7,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
 import attrs
 import equinox as eqx
@@ -20,7 +20,7 @@ import jax.tree_util as jtu
 from .._jax_internals.equinox_errors import HidingFailedCallbacks, error_of_equinox
 from .._jax_internals.functions import Jitted
 from .._jax_internals.jaxprs import is_program, values_in
-from .._jax_internals.options import stand_at
+from .._jax_internals.options import bare_parameters, stand_at
 from .._jax_internals.tracing import NotTraced
 from .._python_internals.weak import new_token
 from .jitting import NOT_GIVEN
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Donate: TypeAlias = Literal["all", "all-except-first", "warn", "warn-except-first", "none"]
 
-_DONATE = ("all", "all-except-first", "warn", "warn-except-first", "none")
+_DONATE = get_args(Donate)
 _REFUSED = ("static_argnums", "static_argnames", "donate_argnums", "in_shardings", "out_shardings")
 
 
@@ -212,12 +212,7 @@ _MAX_STATICS = 4096  # as many as JAX remembers calls of one function
 
 def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function":
     """Return what the calls share of functions that Equinox takes for one."""
-    signature = inspect.Signature(
-        [  # Without annotations and defaults, which may be arrays.
-            inspect.Parameter(p.name, p.kind, default=p.default if p.default is p.empty else None)
-            for p in inspect.signature(fn).parameters.values()
-        ]
-    )
+    signature = inspect.Signature(bare_parameters(fn))
     if isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,)):
         is_method = isinstance(fn, types.MethodType)  # methods of one object are equal
         owner, key = (fn.__self__, fn.__func__) if is_method else (fn, None)
@@ -385,11 +380,12 @@ def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
     except NotTraced:
         return True
     equations = (eqn for value in values_in(jaxpr) if is_program(value) for eqn in value.eqns)
-    return bool(jaxpr.effects) or not all(eqn.primitive in _harmless() for eqn in equations)
+    return bool(jaxpr.effects) or not all(eqn.primitive in _HARMLESS for eqn in equations)
 
 
-@functools.cache
-def _harmless() -> frozenset[Any]:
-    """Return the operations of JAX, among which is no callback."""
-    operations = vars(jax.extend.core.primitives).items()
-    return frozenset(p for name, p in operations if name.endswith("_p") and "callback" not in name)
+# The operations of JAX without the callbacks.
+_HARMLESS = frozenset(
+    value
+    for name, value in vars(jax.extend.core.primitives).items()
+    if name.endswith("_p") and "callback" not in name
+)
