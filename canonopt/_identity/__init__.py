@@ -22,6 +22,7 @@ from .hoisting import canonicalize as canonicalize
 from .hoisting import described as described
 from .hoisting import hoist as hoist
 from .hoisting import hoisted_field as hoisted_field
+from .instances import attributes_of as attributes_of
 from .instances import is_frozen_record as is_frozen_record
 from .instances import is_namedtuple as is_namedtuple
 from .instances import is_record as is_record

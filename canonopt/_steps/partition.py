@@ -22,7 +22,7 @@ import jax.core
 import jax.tree_util as jtu
 import numpy as np
 
-from .._identity import ATOMS
+from .._identity import ATOMS, attributes_of
 from .._python_internals.weak import WeakIdMap
 
 # A pytree without its arrays: its structure, and each leaf that is no array with its place. Modules
@@ -181,16 +181,12 @@ _flatten_one_level = jtu.default_registry.flatten_one_level
 def _is_frozen(module: Any) -> bool:
     # `__init__` may still set what it sets, and so may others if the class allows it.
     try:
-        for name, value in _attributes_of(module).items():
+        for name, value in attributes_of(module).items():
             setattr(module, name, value)
             return False
     except dataclasses.FrozenInstanceError:
         pass
     return True
-
-
-def _attributes_of(module: Any) -> dict[str, Any]:
-    return object.__getattribute__(module, "__dict__")  # not through a Python function of Equinox
 
 
 # A fifth faster than `object.__setattr__`.
@@ -283,7 +279,7 @@ class Output:
             if level is None or node is None:
                 return None  # it is the same object in each output
             if _is_module(node):
-                kind, parts = type(node), dict(_attributes_of(node))
+                kind, parts = type(node), dict(attributes_of(node))
                 children = {*map(id, level[0])}
                 items = [(name, value) for name, value in parts.items() if id(value) in children]
             else:
