@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 
 from .._jax_internals.equinox_errors import HidingFailedCallbacks, error_of_equinox
-from .._jax_internals.functions import Jitted
+from .._jax_internals.functions import Jitted, innermost
 from .._jax_internals.jaxprs import is_program, values_in
 from .._jax_internals.options import bare_parameters, stand_at
 from .._jax_internals.tracing import NotTraced
@@ -106,8 +106,7 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
 
 def _names_of(fn: Any) -> tuple[str, str]:
     """Return the `__name__` and `__qualname__` of the innermost function."""
-    while hasattr(fn, "__wrapped__") or isinstance(fn, functools.partial):
-        fn = getattr(fn, "__wrapped__", None) or fn.func
+    fn = innermost(fn)
     named = fn if hasattr(fn, "__name__") and hasattr(fn, "__qualname__") else type(fn)
     return named.__name__, named.__qualname__
 
