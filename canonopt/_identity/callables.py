@@ -12,9 +12,9 @@ import jax.tree_util as jtu
 from .._jax_internals.functions import (
     Jitted,
     has_programs,
-    has_statics,
     is_module_class,
     jit_options,
+    statics_of,
 )
 from .._python_internals.bytecode import MUTATORS, Code, code_of, passes_self
 from .._python_internals.libraries import (
@@ -263,7 +263,7 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     They may be from before a change of what the function inside reads. Two jitted functions can
     then differ although their functions are the same.
     """
-    reader.reading.finds_by_identity |= has_statics(value)
+    reader.reading.finds_by_identity |= statics_of(value) != frozenset()
     called = mode in NOW and has_programs(value)
     if called or (mode not in NOW and reader.reads_data_in(value.__wrapped__, mode)):
         reader.add_identity(value, OLD_TRACE)

@@ -57,13 +57,22 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
     return options if same else None
 
 
-def has_statics(jitted: Any) -> bool:
-    """Return True if a jitted function takes static arguments.
+def argument_options(jitted: Any) -> dict[str, tuple[Any, ...]] | None:
+    """Return which arguments of a result of `jax.jit` are static or donated, by number and name.
 
-    Relies on the attribute `_jit_info`, without which it does.
+    JAX finds each from the other. Relies on the attribute `_jit_info`; None if that is gone, and
+    for any other function.
     """
     info = getattr(jitted, "_jit_info", None)
-    return info is None or bool(info.static_argnums or info.static_argnames)
+    return None if info is None else {name: getattr(info, name) for name in JIT_OPTIONS[:4]}
+
+
+def statics_of(jitted: Any) -> frozenset[int | str] | None:
+    """Return the numbers and names of the static arguments, None if they are unknown."""
+    found = argument_options(jitted)
+    if found is None:
+        return None
+    return frozenset((*found["static_argnums"], *found["static_argnames"]))
 
 
 def has_programs(jitted: Any) -> bool:

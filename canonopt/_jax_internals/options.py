@@ -1,5 +1,6 @@
 """`jax.jit` of a function that takes one argument besides those of the user's function."""
 
+import contextlib
 import inspect
 import types
 from collections.abc import Callable
@@ -22,7 +23,10 @@ def jit_with_captured(
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         if hasattr(fn, name):
             setattr(call, name, getattr(fn, name))
-    if parameters := _parameters_of_jitted(fn):
+    parameters: list[inspect.Parameter] = []
+    with contextlib.suppress(ValueError, TypeError):  # some functions written in C have none
+        parameters = bare_parameters(fn)
+    if parameters:
         captured = inspect.Parameter(CAPTURED, inspect.Parameter.KEYWORD_ONLY, default=None)
         parameters.insert(len(parameters) - (parameters[-1].kind is captured.VAR_KEYWORD), captured)
         vars(call)["__signature__"] = inspect.Signature(parameters)
@@ -46,28 +50,3 @@ def bare_parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:
         inspect.Parameter(p.name, p.kind, default=p.default if p.default is p.empty else None)
         for p in inspect.signature(fn).parameters.values()
     ]
-
-
-def _parameters_of_jitted(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the bare parameters of a function; none if it has no signature."""
-    try:
-        return bare_parameters(fn)
-    except (ValueError, TypeError):
-        return []
-
-
-def static_arguments(fn: Callable[..., Any], options: dict[str, Any]) -> frozenset[int | str]:
-    """Return the numbers and names of the static arguments of a jitted function.
-
-    Each is found from the other as `jax.jit` does it.
-    """
-    argnums, argnames = options.get("static_argnums"), options.get("static_argnames")
-    numbers: list[int] = [argnums] if isinstance(argnums, int) else list(argnums or ())
-    names: list[str] = [argnames] if isinstance(argnames, str) else list(argnames or ())
-    parameters = enumerate(_parameters_of_jitted(fn))
-    by_name = {i: p.name for i, p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
-    if argnums is None:
-        numbers = [i for i, name in by_name.items() if name in names]
-    elif argnames is None:
-        names = [name for i, name in by_name.items() if i in numbers]
-    return frozenset((*numbers, *names))

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
-from .._jax_internals.options import static_arguments
+from .._jax_internals.functions import statics_of
 from ..errors import LimitError
 from .programs import Calls, known_of, programs
 
@@ -90,9 +90,12 @@ class _Jitted:
         self.options = options
         # Checks both, and is called where no program can be shared.
         self.plain: Any = jax.jit(fn, **options)
-        self.statics = static_arguments(fn, options)
         # Those of another result of `jit` for the same function.
         self.calls = known_of(fn, "jit", options, Calls)
+        statics = statics_of(self.plain)
+        self.statics = statics or frozenset()
+        if statics is None:
+            self.calls.is_plain = True
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return fn(*args, **kwargs)

@@ -29,7 +29,7 @@ from .._identity import (
     note_not_shared,
     read_call,
 )
-from .._jax_internals.functions import name_of
+from .._jax_internals.functions import argument_options, name_of
 from .._jax_internals.jaxprs import kept_by
 from .._jax_internals.options import CAPTURED, jit_with_captured
 from .._jax_internals.settings import tracing_context, whole_context
@@ -80,7 +80,9 @@ class Program:
         # For reports.
         vars(call)["__canonical_call__"] = _users_call
         vars(call)["__canonical_trace__"] = functools.partial(_traced_again, mark)
-        self.call = jit_with_captured(call, jitted.wrapped, jitted.options)
+        # With another signature JAX would take negative numbers for other arguments.
+        options = {**jitted.options, **(argument_options(jitted.plain) or {})}
+        self.call = jit_with_captured(call, jitted.wrapped, options)
         self.structure = structure  # of the arguments that it is traced for
         # JAX matches `out_shardings` with the whole result.
         self.returns_tree = jitted.options.get("out_shardings") is not None

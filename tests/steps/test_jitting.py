@@ -143,6 +143,14 @@ def test_keeps_so_many_kinds_of_arguments(monkeypatch):
     assert [(step(2.0, n), step._cache_size())[1] for n in range(4)] == [1, 2, 2, 2]
 
 
+def test_nothing_is_shared_if_the_static_arguments_are_unknown(monkeypatch):
+    monkeypatch.setattr("canonopt._steps.jitting.statics_of", lambda _: None)
+    step, count = counted(lambda x, n: x * n)
+    for _ in range(2):
+        assert canonopt.jit(lambda x, n: step(x, n), static_argnums=1)(2.0, 3) == 6
+    assert count.traces == 2
+
+
 @pytest.mark.parametrize("limit", [-1, True, 1.0, None])
 def test_the_limit_is_checked(limit):
     with pytest.raises(LimitError, match="at least 0"):
@@ -185,6 +193,11 @@ for options in OPTIONS:
     for args, kwargs in [((3,), {}), ((), {"n": 3, "k": 4}), (([3],), {}), ((), {}), ((3, 4), {})]:
         found = outcome(called, options, *args, **kwargs)
         yield found[0] if isinstance(found, tuple) else found
+### static arguments that are counted from the end
+for number in (-1, -2):
+    step = jit(lambda x, n, m: x * xs * (n if m > 3 else m), static_argnums=number)
+    for m in (3, 4, 3):
+        yield [outcome(step, 2.0, 5, m), outcome(step, 2.0, 5, m=m), outcome(step, 2.0, m=m, n=5)]
 ### where jit is disabled or JAX keeps no trace
 traces = []
 for make in (jit, filter_jit):
