@@ -20,10 +20,10 @@ T = TypeVar("T")
 class JittedFunction(Generic[P, T]):
     """The result of `canonopt.jit`. Used like that of `jax.jit`."""
 
+    __wrapped__: Callable[P, T]
+
     def __init__(self, fn: Callable[P, T], options: dict[str, Any]) -> None:
-        vars(self).update(getattr(fn, "__dict__", {}))
-        functools.update_wrapper(self, fn, updated=())
-        self.__wrapped__ = fn
+        functools.update_wrapper(self, fn)
         # One attribute, since the user's function may have attributes of any name.
         self._canonopt = _Jitted(fn, options)
 
