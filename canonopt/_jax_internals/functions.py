@@ -19,14 +19,8 @@ from .tracing import library_callers
 _WITHOUT_OPTIONS: Any = jax.jit(lambda: None)
 Jitted = type(_WITHOUT_OPTIONS)
 
-JIT_OPTIONS = (
-    "static_argnums",
-    "static_argnames",
-    "donate_argnums",
-    "donate_argnames",
-    "keep_unused",
-    "inline",
-)
+_OF_ARGUMENTS = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
+JIT_OPTIONS = (*_OF_ARGUMENTS, "keep_unused", "inline")
 
 
 def jit_options(jitted: Any) -> dict[str, Any] | None:
@@ -64,7 +58,7 @@ def argument_options(jitted: Any) -> dict[str, tuple[Any, ...]] | None:
     for any other function.
     """
     info = getattr(jitted, "_jit_info", None)
-    return None if info is None else {name: getattr(info, name) for name in JIT_OPTIONS[:4]}
+    return None if info is None else {name: getattr(info, name) for name in _OF_ARGUMENTS}
 
 
 def statics_of(jitted: Any) -> frozenset[int | str] | None:
