@@ -1,7 +1,7 @@
 """A line that is printed is pasted as it was printed, and then the recompile is gone.
 
 A script jits a function named `step`, and appends the numbers that it gets to `results`. The line
-`# here` is just before the call. More of them are in `tests/reports`.
+of the call ends with `# here`. More of them are in `tests/reports`.
 """
 
 import re
@@ -24,32 +24,28 @@ TEXT = """\
 # hint: pass lr as an array of one dtype: jnp.asarray(lr, dtype)
 step = jax.jit(lambda x, lr: x * lr)
 for rate in (1, 0.5):
-    # here
-    step(jnp.ones(3, jnp.bfloat16), rate)
+    step(jnp.ones(3, jnp.bfloat16), rate)  # here
 
 ### a weak scale beside arrays of a narrower dtype
 # hint: give scale a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by \
 canonopt.canonicalize
 step = jax.jit(lambda x, scale: x * scale)
 for scale in (jnp.asarray(0.5), jnp.asarray(0.5, jnp.float32)):
-    # here
-    step(jnp.ones(3, jnp.bfloat16), scale)
+    step(jnp.ones(3, jnp.bfloat16), scale)  # here
 
 ### an argument that has no name
 # hint: give x a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by \
 canonopt.canonicalize
 step = jax.jit(lambda x: x * 2)
 for i in range(2):
-    # here
-    step(jnp.full(8, 1.0) if i else ones)
+    step(jnp.full(8, 1.0) if i else ones)  # here
 
 ### a model with a lambda at one call, and another one elsewhere
 # hint: build model['f'] once, or by canonopt.canonicalize where it is made
 step = eqx.filter_jit(lambda model, x: model["f"](x))
 one, other = ({"f": lambda x: x * 2} for _ in range(2))
 step(one, ones)
-# here
-step(other, ones)
+step(other, ones)  # here
 
 ### a state made from the whole model
 # hint: make state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before \
@@ -61,8 +57,7 @@ def step(model, opt_state):
 model = {"w": ones, "n": jnp.arange(3)}
 state = optax.adam(1e-3).init(model)[:1]
 for _ in range(2):
-    # here
-    state = step(model, state)
+    state = step(model, state)  # here
 
 ### a model with a function, on another device
 # write: net = eqx.filter_shard(net, jax.devices()[0])
@@ -80,8 +75,7 @@ for i in range(2):
     net = Model(ones, jnp.tanh)
     if i:
         net = eqx.filter_shard(net, jax.devices()[0])
-    # here
-    results.append(step(net, np.ones(8, np.float32)))
+    results.append(step(net, np.ones(8, np.float32)))  # here
 
 ### a mesh that has no name where the call is
 # hint: put x in one place before the first call, also where it is lowered: with one sharding, \
@@ -93,16 +87,14 @@ def placed(x, i):
 step = jax.jit(lambda x: x * 2)
 for i in range(2):
     batch = placed(ones, i)
-    # here
-    step(batch)
+    step(batch)  # here
 
 ### an assertion inside of a function
 # hint: the function itself is new each time: an assertion that is made again counts from zero. \
 Define both once.
 def fit(x):
     step = jax.jit(canonopt.assert_max_traces(max_traces=1)(lambda x: x * 2))
-    # here
-    return step(x)
+    return step(x)  # here
 
 for _ in range(2):
     fit(ones)
@@ -120,8 +112,7 @@ class Trainer:
 
 for i in range(3):
     trainer = Trainer(np.ones(8, np.float32), float(i))
-    # here
-    trainer.step(ones)
+    trainer.step(ones)  # here
 
 ### a helper that reads the environment, and a captured array
 # hint: the function itself is new each time: its captured variable 'helper', function helper, \
@@ -133,8 +124,7 @@ def helper(x):
     return 2 * x if os.environ.get("NOT_SET") else x
 
 def fit(helper, data):
-    # here
-    return canonopt.jit(lambda x: helper(x) + data)(ones)
+    return canonopt.jit(lambda x: helper(x) + data)(ones)  # here
 
 for _ in range(2):
     fit(helper, jnp.ones(8))
@@ -151,8 +141,7 @@ def step(grads, opt_state, tx):
 for lr in (0.1, 0.2):
     optim = canonopt.chain(canonopt.clip(1.0), canonopt.sgd(lr))
     state = optim.init(ones)
-    # here
-    results.append(step(ones, state, optim))
+    results.append(step(ones, state, optim))  # here
 
 ### a spec with learning rates of NumPy
 # write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
@@ -164,8 +153,7 @@ def step(grads, tx):
 
 for lr in np.logspace(-3, -1, 4):
     optim = canonopt.sgd(lr)
-    # here
-    results.append(step(ones, optim))
+    results.append(step(ones, optim))  # here
 
 ### a step that is made again with another learning rate
 # write: canonopt.jit in place of jax.jit
@@ -181,8 +169,7 @@ def fit(lr):
     def step(x):
         return tx.update(x, tx.init(x), x)[0]
 
-    # here
-    return step(ones)
+    return step(ones)  # here
 
 for lr in (1e-3, 3e-3, 1e-2):
     results.append(fit(lr))
@@ -198,8 +185,7 @@ def fit(lr, decay):
     def step(x):
         return tx.update(x, tx.init(x), x)[0]
 
-    # here
-    return step(ones)
+    return step(ones)  # here
 
 for lr in (1e-3, 3e-3, 1e-2):
     fit(lr, 0.0)
@@ -212,8 +198,7 @@ jnp.asarray(data) before the function is made. Then canonopt.jit or filter_jit s
 the function once, in a function under functools.cache.
 def fit(lr, data):
     tx = optax.sgd(lr)
-    # here
-    return jax.jit(lambda x: tx.update(x * data, tx.init(x), x)[0])(ones)
+    return jax.jit(lambda x: tx.update(x * data, tx.init(x), x)[0])(ones)  # here
 
 for lr in (1e-3, 3e-3, 1e-2):
     fit(lr, np.ones(8, np.float32))
@@ -228,8 +213,7 @@ def step(grads, tx):
 
 for decays in (True, False):
     optim = canonopt.chain(canonopt.adamw(1e-3, mask={"w": decays}))
-    # here
-    step({"w": ones}, tx=optim)
+    step({"w": ones}, tx=optim)  # here
 """
 SCRIPTS = {part.partition("\n")[0]: part.partition("\n")[2] for part in TEXT[4:].split("\n### ")}
 

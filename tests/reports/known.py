@@ -19,8 +19,7 @@ def step(model, opt_state, optim, x):
 def fit(model, x):
     optim = optax.adam(1e-3)
     opt_state = optim.init(eqx.filter(model, eqx.is_array))
-    # here
-    return step(model, opt_state, optim, x)
+    return step(model, opt_state, optim, x)  # here
 
 model = eqx.nn.Linear(2, 1, key=jax.random.PRNGKey(0))
 results = [fit(model, np.ones((4, 2), np.float32))[0].weight for _ in range(2)]
@@ -34,8 +33,7 @@ def train(model, x):
     def step(model, x):
         return jnp.mean(jax.vmap(model)(x))
 
-    # here
-    return step(model, x)
+    return step(model, x)  # here
 
 model = eqx.nn.Linear(2, 1, key=jax.random.PRNGKey(0))
 results = [train(model, np.ones((4, 2), np.float32)) for _ in range(3)]
@@ -52,8 +50,7 @@ def step(x, lr):
     return x - lr * jnp.sin(x)
 
 for lr in (0.1, 0.2, 0.3):
-    # here
-    results.append(step(jnp.ones(3), lr))
+    results.append(step(jnp.ones(3), lr))  # here
 
 ### a BatchNorm whose state is made again
 # patrick-kidger/equinox/issues/234
@@ -72,8 +69,7 @@ def step(model, state, x):
 for _ in range(2):
     model = eqx.nn.BatchNorm(3, axis_name="b", mode="ema")
     state = eqx.nn.State(model)
-    # here
-    results.append(step(model, state, np.ones((4, 3), np.float32)))
+    results.append(step(model, state, np.ones((4, 3), np.float32)))  # here
 
 ### bf16 parameters and f32 updates
 # google-deepmind/optax/issues/1405
@@ -93,8 +89,7 @@ def step(model, opt_state):
 model = {"w": jnp.ones(8, jnp.bfloat16)}
 opt_state = tx.init(model)
 for _ in range(3):
-    # here
-    model, opt_state = step(model, opt_state)
+    model, opt_state = step(model, opt_state)  # here
 results.append(model["w"].shape[0])
 
 ## flax
@@ -115,8 +110,7 @@ def fit(model, x):
     def step(model, x):
         return (model(x) ** 2).mean()
 
-    # here
-    return step(model, x)
+    return step(model, x)  # here
 
 model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
 results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
@@ -140,8 +134,7 @@ for lr in (0.1, 0.2, 0.3):
     model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, optax.adam(lr), wrt=nnx.Param)
     for _ in range(2):
-        # here
-        step(model, optimizer, np.ones((2, 3), np.float32))
+        step(model, optimizer, np.ones((2, 3), np.float32))  # here
     results.append(model.kernel[...])
 
 ## jax
@@ -156,8 +149,7 @@ step = jax.jit(lambda x: x + np.float32(0))
 
 x = 0.0
 for _ in range(3):
-    # here
-    x = step(x)
+    x = step(x)  # here
     results.append(x)
 
 ### parameters that jnp.full makes
@@ -170,8 +162,7 @@ def step(params, x):
 
 params = {"w": jnp.asarray(np.ones(3, np.float32)), "scale": jnp.full(3, 1.0)}
 for _ in range(3):
-    # here
-    params = step(params, np.ones(3, np.float32))
+    params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
 
 ### a batch of NumPy's float64 with x64
@@ -190,8 +181,7 @@ def step(params, batch):
 params = jnp.ones(3, jnp.float32)
 batch = np.zeros(3)
 for _ in range(3):
-    # here
-    params = step(params, batch)
+    params = step(params, batch)  # here
     results.append(params)
 
 ### a last minibatch that is smaller
@@ -205,8 +195,7 @@ def step(x):
 data = np.ones((10, 2), np.float32)
 for _ in range(2):
     for start in range(0, 10, 4):
-        # here
-        results.append(step(data[start : start + 4]))
+        results.append(step(data[start : start + 4]))  # here
 
 ### a batch that is a tuple, then a list
 # jax-ml/jax/pull/27980
@@ -220,8 +209,7 @@ def step(batch):
     return batch[0] + batch[1]
 
 for batch in ((x, x), [x, x], (x, x)):
-    # here
-    results.append(step(batch))
+    results.append(step(batch))  # here
 
 ### committed parameters and a fresh optimizer state
 # jax-ml/jax/issues/15924
@@ -237,8 +225,7 @@ def step(params, opt_state):
 params = jax.device_put(np.ones(3, np.float32), jax.devices()[0])
 opt_state = tx.init(np.ones(3, np.float32))
 for _ in range(3):
-    # here
-    params, opt_state = step(params, opt_state)
+    params, opt_state = step(params, opt_state)  # here
     results.append(params)
 
 ### a trainer with committed parameters and a loss that is a number
@@ -266,8 +253,7 @@ class Trainer:
 
     def fit(self, batches):
         for x in batches:
-            # here
-            result = self.step(self.params, self.opt_state, self.metrics, x)
+            result = self.step(self.params, self.opt_state, self.metrics, x)  # here
             self.params, self.opt_state, self.metrics = result
 
 trainer = Trainer({"w": np.ones(3, np.float32)})
@@ -286,8 +272,7 @@ results = [trainer.params, trainer.metrics]
 # + jnp.concatenate((pad(x), pad(y)))
 arrays = [(np.ones(n, np.float32), np.ones(n + 1, np.float32)) for n in range(1, 9)]
 for x, y in arrays:
-    # here
-    results.append(np.asarray(jnp.concatenate((x, y))).sum())
+    results.append(np.asarray(jnp.concatenate((x, y))).sum())  # here
 
 ### a shape, a keyword and a function of a loop
 # jax-ml/jax/pull/19129
@@ -302,8 +287,7 @@ def step(x, y):
     return jnp.sin(x) + y["hi"]
 
 results = [step(1, {"hi": np.arange(3)}), step(1, {"hi": np.arange(4)})]
-# here
-results.append(step(1, y={"hi": np.arange(4)}))
+results.append(step(1, y={"hi": np.arange(4)}))  # here
 
 ### a lambda as a static argument
 # jax-ml/jax/issues/284
@@ -314,8 +298,7 @@ def step(f, x):
     return f(x)
 
 def apply(f):
-    # here
-    return step(f, np.ones(3, np.float32))
+    return step(f, np.ones(3, np.float32))  # here
 
 results = [apply(lambda x: x**2) for _ in range(3)]
 
@@ -338,8 +321,7 @@ def load(i):
 
 for i in range(3):
     batch = load(i)
-    # here
-    results.append(step(batch))
+    results.append(step(batch))  # here
 
 ### a method with a static self that is hashed by its value
 # https://docs.jax.dev/en/latest/faq.html
@@ -367,8 +349,7 @@ class Custom:
 
 for mul in (1.0, 2.0, 3.0, 4.0):
     custom = Custom(mul)
-    # here
-    results.append(custom.step(np.ones(3, np.float32)))
+    results.append(custom.step(np.ones(3, np.float32)))  # here
 
 ### a Partial of a lambda that each call makes
 # https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.Partial.html
@@ -383,8 +364,7 @@ def scaled(scale):
 
 for i in range(3):
     f = scaled(np.float32(i))
-    # here
-    results.append(step(f, np.ones(3, np.float32)))
+    results.append(step(f, np.ones(3, np.float32)))  # here
 
 ### a step that counts its traces and is made for each trial
 # https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
@@ -410,8 +390,7 @@ for trial in range(3):
     run = make_step()
     params = jnp.asarray(np.ones(3, np.float32))
     for _ in range(2):
-        # here
-        params = run(params, np.ones(3, np.float32))
+        params = run(params, np.ones(3, np.float32))  # here
     results.append(params)
 
 ### a step that closes over the data of its fold
@@ -425,8 +404,7 @@ def fit(data):
 
     params = jnp.asarray(np.ones(3, np.float32))
     for _ in range(2):
-        # here
-        params = step(params)
+        params = step(params)  # here
     return params
 
 results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
@@ -449,8 +427,7 @@ def step(optim, params):
 
 for lr in (3e-3, 1e-3, 3e-4):
     optim = optax.adam(lr)
-    # here
-    results.append(step(optim, np.zeros(3, np.float32)))
+    results.append(step(optim, np.zeros(3, np.float32)))  # here
 
 ### a step that is made around an optimizer
 # google-deepmind/optax/issues/353
@@ -468,8 +445,7 @@ for _ in range(3):
     params = jnp.asarray(np.ones(3, np.float32))
     optim = optax.adam(1e-3)
     run = make_step(optim)
-    # here
-    results.append(run(params, optim.init(params))[0])
+    results.append(run(params, optim.init(params))[0])  # here
 
 ### a line search that runs outside of a jit
 # google-deepmind/optax/issues/1171
@@ -490,8 +466,7 @@ state = tx.init(x)
 gradient = jax.jit(jax.value_and_grad(loss))
 for _ in range(3):
     value, grad = gradient(x)
-    # here
-    updates, state = tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)
+    updates, state = tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)  # here
     x = optax.apply_updates(x, updates)
     results.append(x)
 
@@ -509,8 +484,7 @@ params = np.ones(3, np.float32)
 adam, sgd = optax.adam(1e-3), optax.sgd(1e-3)
 for tx in (adam, sgd, adam, sgd):
     opt_state = tx.init(params)
-    # here
-    results.append(step(params, opt_state, tx=tx))
+    results.append(step(params, opt_state, tx=tx))  # here
 
 ## others
 ### an attribute that is a Python float, then an array
@@ -529,8 +503,7 @@ def step(field, x):
 
 field = Field(2.0)
 for _ in range(3):
-    # here
-    field = step(field, np.ones(2, np.float32))
+    field = step(field, np.ones(2, np.float32))  # here
     results.append(field.scale)
 
 ### a step that is compiled under a mesh and called without
@@ -548,8 +521,7 @@ x = np.ones(4, np.float32)
 with mesh:
     step.lower(x).compile()
 for _ in range(2):
-    # here
-    results.append(step(x))
+    results.append(step(x))  # here
 
 ## as it should be
 ### an inner function, called by itself and in a trace
@@ -567,8 +539,7 @@ def outer(x):
 
 state = np.arange(5, dtype=np.uint32)
 step(state)
-# here
-outer(state)
+outer(state)  # here
 
 ### a jitted function as a static argument of two others
 # jax-ml/jax/issues/284
@@ -583,8 +554,7 @@ x = np.ones(4, np.float32)
 for _ in range(2):
     step(x)
     g(step, x)
-    # here
-    h(step, x)
+    h(step, x)  # here
 
 ### a BatchNorm in a training loop
 # patrick-kidger/equinox/issues/234
@@ -596,8 +566,7 @@ def step(model, state, x):
     return jax.vmap(model, axis_name="b", in_axes=(0, None), out_axes=(0, None))(x, state)
 
 for _ in range(3):
-    # here
-    _, state = step(model, state, np.ones((4, 3), np.float32))
+    _, state = step(model, state, np.ones((4, 3), np.float32))  # here
 
 ### five buckets of lengths
 # jax-ml/jax/issues/26265
@@ -608,8 +577,7 @@ def step(tokens):
 
 for _ in range(2):
     for length in (16, 32, 64, 128, 256):
-        # here
-        step(np.ones((2, length), np.int32))
+        step(np.ones((2, length), np.int32))  # here
 
 ### a batch whose keys come in another order
 # jax-ml/jax/issues/4085
@@ -620,8 +588,7 @@ def step(batch):
 
 x, y = np.ones((2, 3), np.float32), np.zeros(2, np.float32)
 for batch in ({"image": x, "label": y}, {"label": y, "image": x}, dict(label=y, image=x)):
-    # here
-    results.append(step(batch))
+    results.append(step(batch))  # here
 
 ### a step that each epoch jits again, with donation
 # https://docs.jax.dev/en/latest/buffer_donation.html
@@ -633,8 +600,7 @@ params = {"w": jnp.asarray(np.ones(3, np.float32))}
 for epoch in range(3):
     train = jax.jit(step, donate_argnums=(0,))
     for _ in range(2):
-        # here
-        params = train(params, np.ones(4, np.float32))
+        params = train(params, np.ones(4, np.float32))  # here
 results.append(params["w"])
 
 ### a warm-up that looks for NaNs
@@ -647,7 +613,6 @@ def step(x):
 with jax.debug_nans(True):
     results.append(step(x))
 for _ in range(2):
-    # here
-    results.append(step(x))
+    results.append(step(x))  # here
 """,
 )

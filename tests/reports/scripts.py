@@ -14,8 +14,9 @@ The truth is written by hand, from how JAX works, before anybody looks at what c
 
 What is missing in a list is `[i]` in a path. Of a line that JAX compiles for, `step` is the
 operation, and `3 compiles at the line` says how often. A number that is `cured` is that of the
-programs that are left. A line that is printed is pasted above `# here`. A `+` before any `-` goes
-above the last paragraph of the script, and a `-` without a `+` takes out whole lines.
+programs that are left. A line that is printed is pasted above the one that ends with `# here`. A
+`+` before any `-` goes above the last paragraph of the script, and a `-` without a `+` takes out
+whole lines.
 """
 
 import itertools
@@ -146,6 +147,6 @@ def with_canonopt(source: str) -> str:
 
 
 def here(source: str) -> int:
-    """Return the number of the line that a line is pasted before."""
-    (number,) = (i for i, line in enumerate(source.splitlines(), 1) if line.strip() == "# here")
-    return number + 1
+    """Return the number of the marked line."""
+    (number,) = (i for i, line in enumerate(source.splitlines(), 1) if line.endswith("# here"))
+    return number

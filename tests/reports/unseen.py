@@ -18,8 +18,7 @@ def step(total, i):
 
 total = 0
 for i in range(4):
-    # here
-    total = step(total, i)
+    total = step(total, i)  # here
     results.append(total)
 
 ### a vmap of a new lambda, operation by operation
@@ -27,8 +26,7 @@ for i in range(4):
 # cos: 1 compiles at the line
 x = np.ones((4, 3), np.float32)
 for i in range(3):
-    # here
-    results.append(jax.vmap(lambda row: jnp.cos(row))(x))
+    results.append(jax.vmap(lambda row: jnp.cos(row))(x))  # here
 
 ### a function that unravels, as a static argument
 # jax-ml/jax/pull/13834
@@ -42,8 +40,7 @@ def step(unravel, flat):
 params = {"w": np.ones(3, np.float32), "b": np.zeros(2, np.float32)}
 for _ in range(3):
     flat, unravel = ravel_pytree(params)
-    # here
-    params = step(unravel, flat)
+    params = step(unravel, flat)  # here
     results.append(params)
 
 ### a Linen module that is made again, as a static argument
@@ -59,8 +56,7 @@ x = np.ones((4, 3), np.float32)
 params = linen.Dense(2).init(jax.random.key(0), x)
 for _ in range(3):
     model = linen.Dense(2)
-    # here
-    results.append(step(model, params, x))
+    results.append(step(model, params, x))  # here
 
 ### NumPy's doubles and JAX's floats without 64 bits
 # jax-ml/jax/issues/1239
@@ -71,8 +67,7 @@ def step(mean, sample, n):
 
 mean = np.zeros(3)
 for n, sample in enumerate((np.ones(3), jnp.ones(3), [1.0, 2.0, 3.0]), 1):
-    # here
-    mean = step(mean, np.asarray(sample), np.float64(n))
+    mean = step(mean, np.asarray(sample), np.float64(n))  # here
     results.append(mean)
 
 ### a mesh and a jit that each epoch makes again
@@ -87,8 +82,7 @@ for epoch in range(3):
     everywhere = NamedSharding(mesh, PartitionSpec())
     by_rows = NamedSharding(mesh, PartitionSpec("data"))
     train = jax.jit(step, in_shardings=(everywhere, by_rows), out_shardings=everywhere)
-    # here
-    params = train(jax.device_put(params, everywhere), np.ones((4, 3), np.float32))
+    params = train(jax.device_put(params, everywhere), np.ones((4, 3), np.float32))  # here
     results.append(params)
 
 ### a step that calls back with a lambda
@@ -102,8 +96,7 @@ def step(params, x):
     return params - 0.1 * x
 
 for _ in range(3):
-    # here
-    params = step(params, np.ones(3, np.float32))
+    params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
 
 ### a step that each iteration lowers and compiles
@@ -115,8 +108,7 @@ def step(params, x):
 
 for i in range(3):
     x = np.full(3, i, np.float32)
-    # here
-    params = step.lower(params, x).compile()(params, x)
+    params = step.lower(params, x).compile()(params, x)  # here
     results.append(params)
 
 ### a step that is watched from its second call on
@@ -128,8 +120,7 @@ def step(params, x):
 
 for i in range(4):
     with jax.log_compiles(i > 0), jax.named_scope(f"step {i}"):
-        # here
-        params = step(params, np.ones(3, np.float32))
+        params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
 
 ### an NNX model that each seed makes again
@@ -141,8 +132,7 @@ def step(model, x):
 
 for seed in range(3):
     model = nnx.Linear(3, 2, rngs=nnx.Rngs(seed))
-    # here
-    results.append(step(model, np.ones((4, 3), np.float32)))
+    results.append(step(model, np.ones((4, 3), np.float32)))  # here
 
 ### a model whose arrays are replaced
 # patrick-kidger/equinox/issues/1110
@@ -155,16 +145,14 @@ make = functools.partial(eqx.nn.MLP, 3, 2, 4, 1, activation=jax.nn.gelu)
 for seed in range(3):
     model = make(key=jax.random.key(seed))
     model = eqx.tree_at(lambda model: model.layers[0].bias, model, np.full(4, seed, np.float32))
-    # here
-    results.append(step(model, np.ones((2, 3), np.float32)))
+    results.append(step(model, np.ones((2, 3), np.float32)))  # here
 
 ### rows that are taken by number
 # jax-ml/jax/issues/12198
 # dynamic_slice: 1 compiles at the line
 table = jnp.asarray(np.arange(12, dtype=np.float32).reshape(4, 3))
 for i in range(4):
-    # here
-    results.append(table[i])
+    results.append(table[i])  # here
 
 ## diffrax
 ### a solve of a vector field that the function defines
@@ -183,8 +171,7 @@ def solve(start):
     def decay(t, y, args):
         return -0.1 * y
 
-    # here
-    return diffrax.diffeqsolve(
+    return diffrax.diffeqsolve(  # here
         diffrax.ODETerm(decay), diffrax.Euler(), t0=0.0, t1=1.0, dt0=0.25, y0=start
     ).ys
 
@@ -217,8 +204,7 @@ def step(model, x):
 
 for seed in range(3):
     model = Trajectory(jax.random.key(seed))
-    # here
-    results.append(step(model, np.ones(1, np.float32)))
+    results.append(step(model, np.ones(1, np.float32)))  # here
 
 ### a module with an integer that counts
 # patrick-kidger/equinox/issues/1062
@@ -238,8 +224,7 @@ def step(scene):
 scene = Scene(np.arange(5, dtype=np.float32), 0)
 for i in range(4):
     scene = eqx.tree_at(lambda scene: scene.shift, scene, i)
-    # here
-    results.append(step(scene))
+    results.append(step(scene))  # here
 
 ### a sequence of layers with a lambda
 # https://docs.kidger.site/equinox/api/transformations/
@@ -258,8 +243,7 @@ def step(model, x):
 
 for seed in range(3):
     model = make_model(jax.random.key(seed))
-    # here
-    results.append(step(model, np.ones((2, 3), np.float32)))
+    results.append(step(model, np.ones((2, 3), np.float32)))  # here
 
 ### a number of segments that each batch counts
 # patrick-kidger/equinox/issues/903
@@ -275,8 +259,7 @@ def step(x, segments, count):
 x = np.arange(4, dtype=np.float32)
 for last in (1, 3, 2):
     segments = np.asarray([0, 1, 1, last], np.int32)
-    # here
-    results.append(step(x, segments, int(segments.max()) + 1))
+    results.append(step(x, segments, int(segments.max()) + 1))  # here
 
 ## flax
 ### a discriminator whose optimizer each epoch makes again
@@ -296,8 +279,7 @@ for epoch in range(3):
     model = nnx.Linear(3, 2, rngs=nnx.Rngs(epoch))
     optimizer = nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param)
     for _ in range(2):
-        # here
-        step(model, optimizer, np.ones((4, 3), np.float32))
+        step(model, optimizer, np.ones((4, 3), np.float32))  # here
     results.append(model.kernel[...])
 
 ### a model that is trained and evaluated
@@ -321,8 +303,7 @@ for epoch in range(2):
     model.train()
     results.append(step(model, np.ones((4, 3), np.float32)))
     model.eval()
-    # here
-    results.append(step(model, np.ones((4, 3), np.float32)))
+    results.append(step(model, np.ones((4, 3), np.float32)))  # here
 
 ### a train state with a new function for each seed
 # google/flax/issues/1495
@@ -346,8 +327,7 @@ for seed in range(3):
     params = model.init(jax.random.key(seed), np.ones((4, 3), np.float32))
     apply_fn = lambda params, x: model.apply(params, x)
     state = train_state.TrainState.create(apply_fn=apply_fn, params=params, tx=tx)
-    # here
-    state = step(state, np.ones((4, 3), np.float32))
+    state = step(state, np.ones((4, 3), np.float32))  # here
     results.append(state.params)
 
 ### a state class that is loaded again
@@ -379,8 +359,7 @@ for _ in range(3):
     classes.append(State)  # JAX may take one at the address of another for that
     state = State(np.ones(3, np.float32), np.zeros(3, np.float32))
     for _ in range(2):
-        # here
-        state = step(state, np.ones(3, np.float32))
+        state = step(state, np.ones(3, np.float32))  # here
     results.append(state.params)
 
 ## jax
@@ -400,8 +379,7 @@ def step(data):
 qvel = jnp.asarray(np.ones(3, np.float32))
 data = {"qpos": jnp.asarray(np.zeros(3, np.float32)), "qvel": qvel, "time": jnp.asarray(0.0)}
 for _ in range(4):
-    # here
-    data = step(data)
+    data = step(data)  # here
     results.append(data["qpos"])
 
 ### a bound that is a float at first and NumPy's after a fit
@@ -420,8 +398,7 @@ def step(x, bound):
 x = np.linspace(0.0, 4.0, 5)
 bound = 3.0
 for _ in range(3):
-    # here
-    clipped = step(x, bound)
+    clipped = step(x, bound)  # here
     bound = np.asarray(clipped).max() - 0.5
     results.append(clipped)
 
@@ -440,8 +417,7 @@ params = np.ones(4, np.float32)
 videos = [np.full((frames, 4), frames, np.float32) for frames in (5, 3, 4)]
 for _ in range(2):
     for video in videos:
-        # here
-        results.append(step(params, video))
+        results.append(step(params, video))  # here
 
 ### an optimization whose points grow by one each time
 # alonfnt/bayex/issues/64
@@ -459,8 +435,7 @@ def step(seen):
 seen = np.zeros(0, np.float32)
 for i in range(1, 6):
     seen = np.append(seen, np.float32(i))
-    # here
-    results.append(step(seen))
+    results.append(step(seen))  # here
 
 ### columns with the smallest dtype that holds them
 # ryan112358/mbi/pull/193
@@ -477,8 +452,7 @@ table = np.arange(4, dtype=np.float32)
 columns = [np.arange(8) * scale for scale in (1, 100, 10_000)]
 for column in columns:
     column = column.astype(np.min_scalar_type(column.max()))
-    # here
-    results.append(step(table, column))
+    results.append(step(table, column))  # here
 
 ### a key that a checkpoint gives back as its data
 # google/orbax/issues/620
@@ -492,8 +466,7 @@ def step(key, x):
     return x + jax.random.uniform(key, x.shape)
 
 key = jax.random.key(7)
-# here
-results = [step(key, x)]
+results = [step(key, x)]  # here
 saved = np.asarray(jax.random.key_data(key))
 for _ in range(2):
     key = jnp.asarray(saved)
@@ -516,8 +489,7 @@ def step(weights, hidden, x):
 
 weights, hidden = np.eye(3, dtype=np.float32), None
 for i in range(4):
-    # here
-    hidden = step(weights, hidden, np.full(3, i, np.float32))
+    hidden = step(weights, hidden, np.full(3, i, np.float32))  # here
     results.append(hidden)
 
 ### metrics that get their keys in the first step
@@ -534,8 +506,7 @@ def step(metrics, x):
 for epoch in range(2):
     metrics = {}
     for i in range(3):
-        # here
-        metrics = step(metrics, np.full(3, i, np.float32))
+        metrics = step(metrics, np.full(3, i, np.float32))  # here
     results.append(metrics["loss"])
 
 ### a pullback as an argument
@@ -547,10 +518,8 @@ for epoch in range(2):
 # + step(params):
 # +     pullback = jax.vjp(loss, params)[1]
 # -     pullback = jax.vjp(loss, params)[1]
-# -     # here
-# -     params = step(pullback, params)
-# +     # here
-# +     params = step(params)
+# -     params = step(pullback, params)  # here
+# +     params = step(params)  # here
 def loss(params):
     return (params**2).sum()
 
@@ -561,8 +530,7 @@ def step(pullback, params):
 
 for _ in range(3):
     pullback = jax.vjp(loss, params)[1]
-    # here
-    params = step(pullback, params)
+    params = step(pullback, params)  # here
     results.append(params)
 
 ### a scale by position and by keyword
@@ -578,8 +546,7 @@ def step(x, scale):
 
 for _ in range(2):
     results.append(step(x, np.float32(2.0)))
-    # here
-    results.append(step(x, scale=np.float32(3.0)))
+    results.append(step(x, scale=np.float32(3.0)))  # here
 
 ### a static kernel with a hash and without equality
 # jax-ml/jax/issues/14743
@@ -604,8 +571,7 @@ def step(kernel, x):
 
 for _ in range(3):
     kernel = Kernel(2.0)
-    # here
-    results.append(step(kernel, np.ones(3, np.float32)))
+    results.append(step(kernel, np.ones(3, np.float32)))  # here
 
 ### a noise level among the meta fields of a dataclass
 # ryan112358/mbi/pull/196
@@ -630,8 +596,7 @@ def step(x, measurement):
 
 for stddev in (1.0, 2.0, 4.0):
     measurement = Measurement(np.ones(3, np.float32), stddev)
-    # here
-    results.append(step(np.zeros(3, np.float32), measurement))
+    results.append(step(np.zeros(3, np.float32), measurement))  # here
 
 ### a sampler whose run closes over its data
 # pyro-ppl/numpyro/issues/441
@@ -657,8 +622,7 @@ class Sampler:
         def step(position):
             return position + self.scale * (data - position).mean()
 
-        # here
-        return step(step(start))
+        return step(step(start))  # here
 
 sampler = Sampler(0.1)
 datasets = [np.full(4, i, np.float32) for i in range(3)]
@@ -683,8 +647,7 @@ class Policy:
 
 policy = Policy(np.eye(3, dtype=np.float32))
 for i in range(3):
-    # here
-    results.append(jax.jit(policy.step)(np.full(3, i, np.float32)))
+    results.append(jax.jit(policy.step)(np.full(3, i, np.float32)))  # here
 
 ### a Jacobian of a lambda that each outer iteration jits
 # PlasmaControl/DESC/issues/1191
@@ -702,8 +665,7 @@ x = jnp.asarray(np.ones(3, np.float32))
 for target in (2.0, 3.0, 4.0):
     jacobian = jax.jit(jax.jacfwd(lambda x: residual(x, target)))
     for _ in range(2):
-        # here
-        x = x - 0.1 * jacobian(x).sum(0)
+        x = x - 0.1 * jacobian(x).sum(0)  # here
     results.append(x)
 
 ### a checkpointed block that each layer wraps again
@@ -720,8 +682,7 @@ def step(weights, x):
 weights = [np.full((3, 3), i, np.float32) for i in range(1, 4)]
 x = jnp.asarray(np.ones(3, np.float32))
 for layer in weights:
-    # here
-    x = jax.jit(jax.checkpoint(step))(layer, x)
+    x = jax.jit(jax.checkpoint(step))(layer, x)  # here
     results.append(x)
 
 ### a shard_map that each batch makes again
@@ -739,8 +700,9 @@ def step(x):
 
 for i in range(3):
     batch = np.arange(4, dtype=np.float32) * i
-    # here
-    results.append(jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(batch))
+    results.append(  # here
+        jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(batch)
+    )
 
 ### a straight-through estimator that a function of the levels makes
 # flaport/inverse_design/issues/13
@@ -761,8 +723,7 @@ def make_rounding(levels):
 x = np.linspace(0.0, 1.0, 5, dtype=np.float32)
 for _ in range(3):
     rounding = make_rounding(4)
-    # here
-    results.append(jax.jit(rounding)(x))
+    results.append(jax.jit(rounding)(x))  # here
 
 ### a solve within a default device and one without
 # uwplasma/vmex/pull/325
@@ -778,8 +739,7 @@ def step(x):
 for _ in range(2):
     results.append(step(x))
     with jax.default_device(jax.devices()[0]):
-        # here
-        results.append(step(x))
+        results.append(step(x))  # here
 
 ### an evaluation with 64 bits of what is trained with 32
 # patrick-kidger/diffrax/issues/523
@@ -795,8 +755,7 @@ def step(x):
 for _ in range(2):
     results.append(step(x))
     with jax.enable_x64(True):
-        # here
-        results.append(step(x))
+        results.append(step(x))  # here
 
 ### a sampler that clears the caches after each chain
 # svenguenther/OLE/issues/6
@@ -810,8 +769,7 @@ def step(params, x):
 
 for epoch in range(3):
     for _ in range(2):
-        # here
-        params = step(params, np.ones(3, np.float32))
+        params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
     jax.clear_caches()
 
@@ -831,8 +789,7 @@ dummy = jax.ShapeDtypeStruct((4, 3), np.float32)
 step.lower(params, dummy).compile()
 for i in range(3):
     batch = jax.device_put(np.full((4, 3), i, np.float32), by_rows)
-    # here
-    results.append(step(params, batch))
+    results.append(step(params, batch))  # here
 
 ### pretrained parameters that device_put places
 # jax-ml/jax/issues/15924
@@ -848,8 +805,7 @@ def step(params, x):
 fresh = jnp.asarray(np.ones(3, np.float32))
 pretrained = jax.device_put(np.full(3, 2, np.float32), fresh.sharding)
 for params in (fresh, pretrained, fresh):
-    # here
-    results.append(step(params, np.ones(3, np.float32)))
+    results.append(step(params, np.ones(3, np.float32)))  # here
 
 ### a counter of steps that is not on the mesh
 # marin-community/marin/pull/8911
@@ -865,8 +821,7 @@ def step(state, x):
 params = jax.device_put(np.ones(4, np.float32), by_rows)
 state = {"params": params, "count": jnp.asarray(0, jnp.int32)}
 for _ in range(3):
-    # here
-    state = step(state, np.ones(4, np.float32))
+    state = step(state, np.ones(4, np.float32))  # here
     results.append(state["params"])
 
 ### a warm-up without donation
@@ -882,8 +837,7 @@ def step(params, x):
 results = [jax.jit(step)(params, x)]
 train = jax.jit(step, donate_argnums=0)
 for _ in range(3):
-    # here
-    params = train(params, x)
+    params = train(params, x)  # here
 results.append(params)
 
 ### a scan with a body that each simulation defines
@@ -898,8 +852,7 @@ def simulate(rate, forces):
     def body(position, force):
         return position + rate * force, position
 
-    # here
-    return jax.lax.scan(body, np.float32(0), forces)[0]
+    return jax.lax.scan(body, np.float32(0), forces)[0]  # here
 
 forces = np.ones(4, np.float32)
 results = [simulate(0.1, forces) for _ in range(3)]
@@ -913,8 +866,7 @@ results = [simulate(0.1, forces) for _ in range(3)]
 # + @jax.jit
 # + def soft(x):
 def soft(x):
-    # here
-    return jnp.piecewise(x, [x < 0, x > 1], [lambda x: -x, lambda x: x**0.5, lambda x: x])
+    return jnp.piecewise(x, [x < 0, x > 1], [lambda x: -x, lambda x: x**0.5, lambda x: x])  # here
 
 results = [soft(np.full(3, i, np.float32)) for i in range(3)]
 
@@ -931,8 +883,7 @@ def step(tokens):
 
 for length in (2, 5, 3, 7):
     tokens = np.arange(length, dtype=np.int32)
-    # here
-    padded = jnp.pad(tokens, (0, 8 - length))
+    padded = jnp.pad(tokens, (0, 8 - length))  # here
     results.append(step(padded))
 
 ## optax
@@ -960,8 +911,7 @@ for fold in range(3):
     params = {"w": np.ones(3, np.float32), "b": np.zeros(3, np.float32)}
     state = optimizer.init(params)
     for _ in range(2):
-        # here
-        params, state = step(optimizer, params, state, np.full(3, fold, np.float32))
+        params, state = step(optimizer, params, state, np.full(3, fold, np.float32))  # here
     results.append(params)
 
 ### an injected learning rate that a float replaces
@@ -982,8 +932,7 @@ state = optimizer.init(params)
 for i in range(4):
     if i == 2:
         state.hyperparams["learning_rate"] = 0.01
-    # here
-    params, state = step(params, state, np.ones(3, np.float32))
+    params, state = step(params, state, np.ones(3, np.float32))  # here
     results.append(params)
 
 ### a line search whose first state has a weak count
@@ -1008,8 +957,7 @@ def step(params, state):
 params = jnp.asarray(np.arange(3, dtype=np.float32))
 state = optimizer.init(params)
 for _ in range(3):
-    # here
-    params, state = step(params, state)
+    params, state = step(params, state)  # here
     results.append(params)
 """,
 )

@@ -1,10 +1,10 @@
-"""Lines that canonopt prints, pasted into scripts above the line `# here`."""
+"""Lines that canonopt prints, pasted into scripts above the line that ends with `# here`."""
 
 import re
 
 
 def with_lines(source: str, lines: list[str]) -> str:
-    """The source with each line pasted as printed: an import at the top, others above `# here`."""
+    """The source with each line as printed: an import at the top, others above the marked line."""
     for line in lines:
         if re.fullmatch(r"import \w+", line):
             source = f"{line}\n{source}"
@@ -15,6 +15,7 @@ def with_lines(source: str, lines: list[str]) -> str:
             source, count = re.subn(used, rf"\g<1>{new}", source, flags=re.MULTILINE)
             assert count, f"{old} is not in the script"
             continue
-        (place,) = (each for each in source.splitlines() if each.strip() == "# here")
-        source = source.replace(place, f"{place.replace('# here', line)}\n{place}")
+        (place,) = (each for each in source.splitlines() if each.endswith("# here"))
+        indent = place.removesuffix(place.lstrip())
+        source = source.replace(place, f"{indent}{line}\n{place}")
     return source
