@@ -14,6 +14,8 @@ import pytest_canonopt
 from canonopt import CompileLog  # imported here, since the sessions forget what they import
 from canonopt._jax_internals import watching
 
+from .support.generated import named_texts
+
 pytest_plugins = ["pytester"]
 
 HEADER = """
@@ -57,18 +59,16 @@ def session(pytester):
 
 
 # Tests. One that fails has lines of the report (`>`), and lines that are not in it (`!`).
-CASES = """\
+TEXT = """
 ### the fixture counts
 def test_it(compile_log):
     call(step, 1, 2, 2)
     assert compile_log["step"].compiles == 2
     assert compile_log["other"].traces == 0
-
 ### the fixture counts in threads
 def test_it(compile_log):
     with futures.ThreadPoolExecutor() as pool: pool.submit(call, step, 1).result()
     assert compile_log["step"].traces == 1
-
 ### a failure has the log
 def test_it(compile_log):
     call(step, 1, 2)
@@ -77,12 +77,10 @@ def test_it(compile_log):
 > step *2 *2 *
 > step was traced*
 > *expected: 2 programs are few, x: shape: float32?1? -> float32?2?
-
 ### a failure without a compile
 def test_it(compile_log): assert False
 > *assert False*
 ! *- compile_log -*
-
 ### max_traces is exceeded
 @pytest.mark.max_traces(1)
 def test_it(): call(step, 1, 2)
@@ -92,7 +90,6 @@ def test_it(): call(step, 1, 2)
 > *hint: pad x to one shape*
 ! *pytest_canonopt.py*
 ! *- compile_log -*
-
 ### max_compiles is exceeded by a compile without a trace
 @pytest.mark.max_compiles(1)
 def test_it():
@@ -101,22 +98,18 @@ def test_it():
 > step (*.py:*) was compiled 2 times, max_compiles(1).
 > *x: commitment: not committed -> committed
 > *jax.device_put*
-
 ### the limit is enough
 @pytest.mark.max_traces(n=2)
 def test_it(): call(step, 1, 2, 2)
-
 ### a compile without a trace is enough
 @pytest.mark.max_traces(1)
 def test_it():
     x = jnp.ones(1)
     step(x), step(jax.device_put(x, jax.devices()[0]))
-
 ### of two names
 @pytest.mark.max_traces(1, "step", "other")
 def test_it(): call(step, 1), call(other, 1, 2)
 > other * was traced 2 times, max_traces(1).
-
 ### a failure of its own
 @pytest.mark.max_traces(1)
 def test_it():
@@ -125,20 +118,16 @@ def test_it():
 > *assert "mine" == "other"*
 > *- compile_log -*
 > *expected: 2 programs are few, *
-
 ### what a fixture does
 @pytest.mark.max_traces(1)
 def test_it(warmed): call(step, 1, 2, 3)
-
 ### a misspelt name
 @pytest.mark.max_traces(1, "stepp")
 def test_it(): call(step, 1)
 > *No function has the name 'stepp'. *step*. Write 'step'.
-
 ### a name that is not traced
 @pytest.mark.max_traces(0, "step")
 def test_it(warmed): call(step, 1)
-
 ### eager work
 @pytest.mark.max_compiles(1)
 def test_it(): scan(), scan(), scan()
@@ -146,44 +135,36 @@ def test_it(): scan(), scan(), scan()
 > *It compiled scan again, twice:
 > *the shapes are the same: scan gets another function
 > *hint: canonopt.jit around the whole, or give it one function, made once
-
 ### eager work that counts as traces
 @pytest.mark.max_traces(1)
 def test_it(): scan(), scan(), scan()
 > *.py:* was traced 3 times, max_traces(1).
-
 ### eager work for other shapes
 @pytest.mark.max_compiles(0)
 def test_it():
     for n in range(3): jnp.ones(n) * 2
-
 ### no_recompiles and no compile
 @pytest.mark.no_recompiles
 def test_it(warmed): call(step, 1, 2)
-
 ### no_recompiles tells against fixtures
 @pytest.mark.no_recompiles
 def test_it(warmed): call(step, 1, 3)
 > E *RecompileError: step * was traced inside of no_recompiles(), at *
 > E *x: shape: float32?2? -> float32?3?
-
 ### no_recompiles with arguments
 @pytest.mark.no_recompiles(warmup=1, allow=("other",))
 def test_it(): call(step, 3), call(other, 3, 4)
-
 ### no_recompiles with another marker
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.no_recompiles(mode="warn")
 @pytest.mark.max_traces(0, "other")
 def test_it(): call(other, 5)
 > other * was traced 1 times, max_traces(0).
-
 ### no_recompiles in a thread
 @pytest.mark.no_recompiles
 def test_it():
     with futures.ThreadPoolExecutor() as pool: pool.submit(call, step, 6)
 > step * was traced or compiled, and the error did not reach the test:
-
 ### the fixture no_recompiles
 def test_it(no_recompiles):
     call(step, 1)
@@ -191,19 +172,16 @@ def test_it(no_recompiles):
     with no_recompiles(warmup=0): call(step, 2)
 > E *RecompileError: step *
 > E *x: shape: float32?1? -> float32?2?
-
 ### a warm-up without a name
 @pytest.mark.no_recompiles(1)
 def test_it(): pass
 > @pytest.mark.no_recompiles(1): *takes 0 positional arguments*
-
 ### an invalid warm-up
 @pytest.mark.no_recompiles(warmup=-1)
 def test_it(): pass
 > @pytest.mark.no_recompiles(warmup=-1): warmup must be 0 or more, not -1. *
 """
-CASES = dict(part.split("\n", 1) for part in CASES.removeprefix("### ").split("\n### "))
-CASES |= {
+CASES = {name: text for name, (_, text) in named_texts(TEXT).items()} | {
     f"max_traces({arguments})": f"""\
 @pytest.mark.max_traces({arguments})
 def test_it(): pass
