@@ -520,73 +520,49 @@ def wraps(function, **options):
     return functools.wraps(function, **options)(captured_call(of_a_module))
 
 
-# Functions that transform a function, with options of which no two have the same effect.
-TRANSFORMS: dict[str, tuple[Callable[..., Callable], list[dict[str, Any]]]] = {
-    "jit": (
-        jax.jit,
-        [
-            *({"static_argnums": n} for n in (0, 1, (0, 1))),
-            *({"donate_argnums": n} for n in (0, 1)),
-            *({"in_shardings": on_device(n)} for n in (0, 1)),
-            *({"in_shardings": (on_device(n), None)} for n in (0, 1)),
-            *({"out_shardings": on_device(n)} for n in (0, 1)),
-            *({"compiler_options": {"xla_embed_ir_in_executable": v}} for v in (True, False, 1)),
-            *({"keep_unused": True}, {"inline": True}),
-        ],
-    ),
-    "jit with names": (
-        jax.jit,
-        [
-            *({"static_argnames": n} for n in ("x", "n", ("x", "n"))),
-            *({"donate_argnames": n} for n in ("x", "n")),
-            {"static_argnames": "n", "donate_argnames": "x"},
-        ],
-    ),
-    "vmap": (
-        jax.vmap,
-        [
-            *({"in_axes": axes} for axes in (1, -1, (0, None), (None, 0))),
-            *({"out_axes": axes} for axes in (1, -1, None)),
-            *({"axis_name": name} for name in ("a", "b")),
-            *({"spmd_axis_name": name} for name in ("a", "b")),
-            {"axis_size": 3},
-        ],
-    ),
-    "grad": (
-        jax.grad,
-        [
-            *({"argnums": n} for n in (1, (0,), (0, 1))),
-            *({"has_aux": True}, {"holomorphic": True}, {"allow_int": True}),
-        ],
-    ),
-    "checkpoint": (
-        jax.checkpoint,
-        [
-            *({"policy": POLICIES.save_only_these_names(name)} for name in ("a", "b")),
-            *({"policy": p} for p in (POLICIES.dots_saveable, POLICIES.everything_saveable)),
-            *({"prevent_cse": False}, {"static_argnums": (1,)}),
-        ],
-    ),
-    "vectorize": (jnp.vectorize, [{"excluded": {1}}, {"excluded": {"n"}}, {"signature": "()->()"}]),
-    "custom_jvp": (
-        lambda function, **options: jvp_of(jax.custom_jvp(function, **options)),
-        [{"nondiff_argnums": (0,)}, {"nondiff_argnums": (1,)}],
-    ),
-    "defjvp": (
-        lambda function, **options: jvp_of(jax.custom_jvp(function), **options),
-        [{"factor": 3}, {"factor": 2.0}, {"symbolic_zeros": True}],
-    ),
-    "filter_jit": (
-        eqx.filter_jit,
-        [{"donate": d} for d in ("all", "warn", "all-except-first", "warn-except-first")],
-    ),
-    "filter_vmap": (
-        eqx.filter_vmap,
-        [{"in_axes": 1}, {"in_axes": None}, {"out_axes": 1}, {"axis_name": "a"}],
-    ),
-    "filter_grad": (eqx.filter_grad, [{"has_aux": True}]),
-    "wraps": (wraps, [{"assigned": ()}, {"assigned": ("__name__",)}]),
-}
+def with_jvp(function, nondiff_argnums=(), **options):
+    return jvp_of(jax.custom_jvp(function, nondiff_argnums=nondiff_argnums), **options)
+
+
+IR = "xla_embed_ir_in_executable"
+# By name: what transforms a function, and an option of it. No two values have the same effect.
+OPTIONS: list[tuple[str, Callable[..., Callable], str, list[Any]]] = [
+    ("jit", jax.jit, "static_argnums", [0, 1, (0, 1)]),
+    ("jit", jax.jit, "donate_argnums", [0, 1]),
+    ("jit", jax.jit, "in_shardings", [on_device(0), on_device(1)]),
+    ("jit", jax.jit, "in_shardings", [(on_device(0), None), (on_device(1), None)]),
+    ("jit", jax.jit, "out_shardings", [on_device(0), on_device(1)]),
+    ("jit", jax.jit, "compiler_options", [{IR: value} for value in (True, False, 1)]),
+    ("jit", jax.jit, "keep_unused", [True]),
+    ("jit", jax.jit, "inline", [True]),
+    ("jit with names", jax.jit, "static_argnames", ["x", "n", ("x", "n")]),
+    ("jit with names", jax.jit, "donate_argnames", ["x", "n"]),
+    ("jit with names", functools.partial(jax.jit, donate_argnames="x"), "static_argnames", ["n"]),
+    ("vmap", jax.vmap, "in_axes", [1, -1, (0, None), (None, 0)]),
+    ("vmap", jax.vmap, "out_axes", [1, -1, None]),
+    ("vmap", jax.vmap, "axis_name", ["a", "b"]),
+    ("vmap", jax.vmap, "spmd_axis_name", ["a", "b"]),
+    ("vmap", jax.vmap, "axis_size", [3]),
+    ("grad", jax.grad, "argnums", [1, (0,), (0, 1)]),
+    *(("grad", jax.grad, name, [True]) for name in ("has_aux", "holomorphic", "allow_int")),
+    ("checkpoint", jax.checkpoint, "policy", [*map(POLICIES.save_only_these_names, "ab")]),
+    ("checkpoint", jax.checkpoint, "policy", [POLICIES.dots_saveable]),
+    ("checkpoint", jax.checkpoint, "policy", [POLICIES.everything_saveable]),
+    ("checkpoint", jax.checkpoint, "prevent_cse", [False]),
+    ("checkpoint", jax.checkpoint, "static_argnums", [(1,)]),
+    ("vectorize", jnp.vectorize, "excluded", [{1}, {"n"}]),
+    ("vectorize", jnp.vectorize, "signature", ["()->()"]),
+    ("custom_jvp", with_jvp, "nondiff_argnums", [(0,), (1,)]),
+    ("defjvp", with_jvp, "factor", [3, 2.0]),
+    ("defjvp", with_jvp, "symbolic_zeros", [True]),
+    ("filter_jit", eqx.filter_jit, "donate", ["all", "warn"]),
+    ("filter_jit", eqx.filter_jit, "donate", ["all-except-first", "warn-except-first"]),
+    ("filter_vmap", eqx.filter_vmap, "in_axes", [1, None]),
+    ("filter_vmap", eqx.filter_vmap, "out_axes", [1]),
+    ("filter_vmap", eqx.filter_vmap, "axis_name", ["a"]),
+    ("filter_grad", eqx.filter_grad, "has_aux", [True]),
+    ("wraps", wraps, "assigned", [(), ("__name__",)]),
+]
 # With these options, the function that JAX returns captures a rebindable variable or a set.
 BY_IDENTITY = {"spmd_axis_name", "policy"}
 
@@ -601,13 +577,14 @@ def test_structured_types_of_numpy_are_told_apart(values):
     assert len({hoist(captured(value)) for value in values}) == len(values)
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("name", dict.fromkeys(row[0] for row in OPTIONS))
 def test_options_are_told_apart(name):
-    transform, others = TRANSFORMS[name]
-    all_options = [{}, *others]
-    hoisted = [hoist(transform(with_option(2), **options)) for options in all_options]
+    rows = [row[1:] for row in OPTIONS if row[0] == name]
+    cases: list[tuple[Callable[..., Callable], dict[str, Any]]] = [(rows[0][0], {})]
+    cases += [(transform, {option: v}) for transform, option, values in rows for v in values]
+    hoisted = [hoist(transform(with_option(2), **options)) for transform, options in cases]
     assert len(set(map(id, hoisted))) == len(hoisted)
-    for options, earlier in zip(all_options, hoisted, strict=True):
+    for (transform, options), earlier in zip(cases, hoisted, strict=True):
         if not BY_IDENTITY & options.keys():
             assert hoist(transform(with_option(2), **options)) is earlier
 
