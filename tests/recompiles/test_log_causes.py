@@ -19,10 +19,10 @@ def causes(run):
     return [cause for function in log.functions for cause in function.causes()]
 
 
-def calls(function, *arguments, times=3, **options):
+def calls(function, *arguments, **options):
     jitted = jax.jit(function, **options)
     for given in arguments:
-        for _ in range(times):
+        for _ in range(3):
             jitted(*given)
 
 
@@ -30,11 +30,25 @@ def doubled(x, *_):
     return jax.tree.map(lambda leaf: leaf * 2, x)
 
 
+def added(batch):
+    return sum(batch)
+
+
+def given(*values, function=doubled):
+    """A run that calls a jitted function with each of these."""
+    return lambda: calls(function, *((value,) for value in values))
+
+
+def static(*values):
+    """A run with each of these as a static argument."""
+    return lambda: calls(doubled, *((ones(3), value) for value in values), static_argnums=1)
+
+
 def meshes():
     devices = jax.devices()
     for chosen in (devices[:1], devices[:2]):
         sharding = NamedSharding(Mesh(np.array(chosen), ("data",)), P("data"))
-        yield (jax.device_put(ones(8), sharding),)
+        yield jax.device_put(ones(8), sharding)
 
 
 def cleared(phases):
@@ -46,16 +60,12 @@ def cleared(phases):
 
 
 EXPECTED = {
-    "modes": lambda: calls(
-        doubled, *((ones(3), mode) for mode in ("train", "eval", "test")), static_argnums=1
-    ),
-    "batches with and without labels": lambda: calls(
-        doubled, ({"x": ones(3), "y": ones(3)},), ({"x": ones(3)},)
-    ),
-    "a first call per mesh": lambda: calls(doubled, *meshes()),
+    "modes": static("train", "eval", "test"),
+    "batches with and without labels": given({"x": ones(3), "y": ones(3)}, {"x": ones(3)}),
+    "a first call per mesh": lambda: given(*meshes())(),
     "a clearing between two phases": lambda: cleared(2),
-    "buckets of lengths": lambda: calls(doubled, *((ones(n),) for n in (8, 16, 24, 8, 24))),
-    "two sizes of a loop": lambda: calls(doubled, (ones(3), 10), (ones(3), 20), static_argnums=1),
+    "buckets of lengths": given(*map(ones, (8, 16, 24, 8, 24))),
+    "two sizes of a loop": static(10, 20),
 }
 
 
@@ -71,45 +81,23 @@ def test_a_handful_of_programs_is_expected(name):
         assert f"hint: {cause.hints[0]}" in cause.lines(in_full=True)
 
 
+LISTS = [[ones(1)] * n for n in range(1, 20)]
 AVOIDABLE = {
     "a clearing after each phase": (lambda: cleared(3), None),
-    "a growing batch": (lambda: calls(doubled, *((ones(n),) for n in (1, 2, 3))), "x grows by one"),
-    "a growing context": (
-        lambda: calls(doubled, *((ones(1, n),) for n in range(8, 56, 8))),
-        "x grows by 8 each time",
-    ),
-    "a shrinking batch": (
-        lambda: calls(doubled, *((ones(n),) for n in range(18, 0, -3))),
-        "x shrinks by 3 each time",
-    ),
-    "lengths in no order": (
-        lambda: calls(doubled, *((ones(n),) for n in (5, 1, 9, 2, 8, 3))),
-        "x changes each time",
-    ),
-    "a step number": (
-        lambda: calls(doubled, *((ones(3), i) for i in range(4)), static_argnums=1),
-        "_[0] grows by one each time",
-    ),
-    "a rate that decays": (
-        lambda: calls(doubled, *((ones(3), 0.9**i) for i in range(8)), static_argnums=1),
-        "changes each time",
-    ),
-    "a list that grows": (
-        lambda: calls(lambda batch: sum(batch), *(([ones(1)] * n,) for n in range(1, 20))),
-        "batch grows by one each time",
-    ),
-    "a list that grows by two": (
-        lambda: calls(lambda batch: sum(batch), *(([ones(1)] * n,) for n in range(1, 20, 2))),
-        "batch grows by 2 each time",
-    ),
+    "a growing batch": (given(*map(ones, (1, 2, 3))), "x grows by one"),
+    "a growing context": (given(*(ones(1, n) for n in range(8, 56, 8))), "x grows by 8 each time"),
+    "a shrinking batch": (given(*map(ones, range(18, 0, -3))), "x shrinks by 3 each time"),
+    "lengths in no order": (given(*map(ones, (5, 1, 9, 2, 8, 3))), "x changes each time"),
+    "a step number": (static(*range(4)), "_[0] grows by one each time"),
+    "a rate that decays": (static(*(0.9**i for i in range(8))), "changes each time"),
+    "a list that grows": (given(*LISTS, function=added), "batch grows by one each time"),
+    "a list that grows by two": (given(*LISTS[::2], function=added), "batch grows by 2 each time"),
     "one device, then a mesh": (
-        lambda: calls(doubled, (jax.device_put(ones(8), jax.devices()[0]),), [*meshes()][1]),
+        lambda: given(jax.device_put(ones(8), jax.devices()[0]), [*meshes()][1])(),
         None,
     ),
     "a state that is not as the step returns it": (
-        lambda: calls(
-            doubled, (optax.sgd(0.1, 0.9).init(array(3)),), (optax.sgd(0.1, 0.9).init(committed()),)
-        ),
+        lambda: given(*map(optax.sgd(0.1, 0.9).init, (array(3), committed())))(),
         None,
     ),
 }
