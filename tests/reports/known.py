@@ -8,8 +8,7 @@ add(
 ## equinox
 ### an optimizer that is built for each fit
 # patrick-kidger/equinox/issues/940
-# differs: optim: transformation
-# step: 2 traces
+# step: 2 traces, by optim: transformation
 @eqx.filter_jit
 def step(model, opt_state, optim, x):
     grads = eqx.filter_grad(lambda m: jnp.mean(jax.vmap(m)(x) ** 2))(model)
@@ -26,8 +25,7 @@ results = [fit(model, np.ones((4, 2), np.float32))[0].weight for _ in range(2)]
 
 ### a loss that filter_jit decorates inside a training function
 # patrick-kidger/equinox/issues/307
-# differs: the function itself: function
-# step: 3 traces
+# step: 3 traces, by the function itself: function
 def train(model, x):
     @eqx.filter_jit
     def step(model, x):
@@ -40,8 +38,7 @@ results = [train(model, np.ones((4, 2), np.float32)) for _ in range(3)]
 
 ### a learning rate that filter_jit takes for static
 # patrick-kidger/equinox/pull/14
-# differs: lr: static value
-# step: 3 traces
+# step: 3 traces, by lr: static value
 # hint: array
 # - step(jnp.ones(3), lr)
 # + step(jnp.ones(3), jnp.asarray(lr))
@@ -54,10 +51,8 @@ for lr in (0.1, 0.2, 0.3):
 
 ### a BatchNorm whose state is made again
 # patrick-kidger/equinox/issues/234
-# differs: model.ema_first_time_index.marker: static value
-# differs: model.ema_state_index.marker: static value
-# differs: state: static value
-# step: 2 traces
+# step: 2 traces, by model.ema_first_time_index.marker: static value
+# and by model.ema_state_index.marker: static value and state: static value
 # hint: make_with_state
 # + model, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="b", mode="ema")
 # -     model = eqx.nn.BatchNorm(3, axis_name="b", mode="ema")
@@ -73,9 +68,7 @@ for _ in range(2):
 
 ### bf16 parameters and f32 updates
 # google-deepmind/optax/issues/1405
-# differs: model['w']: dtype
-# differs: opt_state[0].mu['w']: dtype
-# step: 3 traces
+# step: 3 traces, by model['w']: dtype and opt_state[0].mu['w']: dtype
 # hint: canonopt.apply_updates
 # - eqx.apply_updates(model
 # + canonopt.apply_updates(model
@@ -95,8 +88,7 @@ results.append(model["w"].shape[0])
 ## flax
 ### a step of nnx that is defined in a fit function
 # google/flax/issues/4045
-# differs: the function itself: function
-# step: 3 traces
+# step: 3 traces, by the function itself: function
 # hint: once
 # + @nnx.jit
 # + def step(model, x):
@@ -117,8 +109,7 @@ results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
 
 ### an optimizer of nnx for each of three rates
 # https://flax.readthedocs.io/en/latest/api_reference/flax.nnx/training/optimizer.html
-# differs: optimizer.tx: transformation
-# step: 3 traces
+# step: 3 traces, by optimizer.tx: transformation
 # hint: numbers that change as canonopt.dynamic.* in a subclass of nnx.Optimizer that says .tx
 # + class Optimizer(nnx.Optimizer):
 # +     tx: object = nnx.data()
@@ -140,8 +131,7 @@ for lr in (0.1, 0.2, 0.3):
 ## jax
 ### a number that becomes a strong array
 # jax-ml/jax/issues/4274
-# differs: x: weak type
-# <lambda>: 2 traces
+# <lambda>: 2 traces, by x: weak type
 # hint: one dtype
 # - x = 0.0
 # + x = jnp.asarray(0.0, jnp.float32)
@@ -154,8 +144,7 @@ for _ in range(3):
 
 ### parameters that jnp.full makes
 # jax-ml/jax/issues/9952
-# differs: params['scale']: weak type
-# step: 2 traces
+# step: 2 traces, by params['scale']: weak type
 @jax.jit
 def step(params, x):
     return jax.tree.map(lambda p: p - 0.1 * x.sum(), params)
@@ -167,8 +156,7 @@ for _ in range(3):
 
 ### a batch of NumPy's float64 with x64
 # jax-ml/jax/issues/22688
-# differs: params: dtype
-# step: 2 traces
+# step: 2 traces, by params: dtype
 # hint: one dtype
 # - jnp.ones(3, jnp.float32)
 # + jnp.ones(3)
@@ -186,8 +174,7 @@ for _ in range(3):
 
 ### a last minibatch that is smaller
 # jax-ml/jax/issues/803
-# differs: x: shape
-# step: 2 traces, expected
+# step: 2 traces, expected, by x: shape
 @jax.jit
 def step(x):
     return x.mean()
@@ -199,8 +186,7 @@ for _ in range(2):
 
 ### a batch that is a tuple, then a list
 # jax-ml/jax/pull/27980
-# differs: batch: structure
-# step: 2 traces
+# step: 2 traces, by batch: structure
 # hint: one structure
 # - [x, x]
 # + (x, x)
@@ -213,8 +199,7 @@ for batch in ((x, x), [x, x], (x, x)):
 
 ### committed parameters and a fresh optimizer state
 # jax-ml/jax/issues/15924
-# differs: opt_state[0].trace: commitment
-# step: 1 traces, 2 compiles
+# step: 1 traces, 2 compiles, by opt_state[0].trace: commitment
 tx = optax.sgd(0.1, momentum=0.9)
 
 @jax.jit
@@ -230,9 +215,7 @@ for _ in range(3):
 
 ### a trainer with committed parameters and a loss that is a number
 # jax-ml/jax/issues/15924
-# differs: opt_state[0].trace['w']: commitment
-# differs: metrics['loss']: weak type
-# update: 2 traces
+# update: 2 traces, by opt_state[0].trace['w']: commitment and metrics['loss']: weak type
 # hint: one dtype, put on its device
 # - self.tx.init(params)
 # + jax.device_put(self.tx.init(params), jax.devices()[0])
@@ -262,8 +245,7 @@ results = [trainer.params, trainer.metrics]
 
 ### two arrays of new sizes that are concatenated
 # jax-ml/jax/issues/4865
-# differs: the operation: shape
-# concatenate: 8 compiles at the line
+# concatenate: 8 compiles at the line, by the operation: shape
 # hint: pad to one length
 # + def pad(x):
 # +     return np.pad(x, (0, 9 - x.size))
@@ -276,9 +258,7 @@ for x, y in arrays:
 
 ### a shape, a keyword and a function of a loop
 # jax-ml/jax/pull/19129
-# differs: y['hi']: shape
-# differs: y: structure
-# step: 3 traces, 2 cured
+# step: 3 traces, 2 cured, by y['hi']: shape and y: structure
 # hint: pass y the same way
 # - step(1, y={
 # + step(1, {
@@ -291,8 +271,7 @@ results.append(step(1, y={"hi": np.arange(4)}))  # here
 
 ### a lambda as a static argument
 # jax-ml/jax/issues/284
-# differs: f: callable
-# step: 3 traces
+# step: 3 traces, by f: callable
 @functools.partial(jax.jit, static_argnums=0)
 def step(f, x):
     return f(x)
@@ -304,8 +283,7 @@ results = [apply(lambda x: x**2) for _ in range(3)]
 
 ### a named tuple that each batch defines
 # https://docs.jax.dev/en/latest/working-with-pytrees.html
-# differs: batch: structure
-# step: 3 traces
+# step: 3 traces, by batch: structure
 # hint: class|once|type
 # + Batch = collections.namedtuple("Batch", "x y")
 # -     Batch = collections.namedtuple("Batch", ["x", "y"])
@@ -325,8 +303,7 @@ for i in range(3):
 
 ### a method with a static self that is hashed by its value
 # https://docs.jax.dev/en/latest/faq.html
-# differs: self: static value
-# step: 4 traces
+# step: 4 traces, by self: static value
 # hint: pytree|argument|array
 # + jax.tree_util.register_pytree_node(
 # +     Custom, lambda c: ((c.mul,), None), lambda _, parts: Custom(*parts)
@@ -353,8 +330,7 @@ for mul in (1.0, 2.0, 3.0, 4.0):
 
 ### a Partial of a lambda that each call makes
 # https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.Partial.html
-# differs: f: callable
-# step: 3 traces
+# step: 3 traces, by f: callable
 @jax.jit
 def step(f, x):
     return f(x) + 1
@@ -368,8 +344,7 @@ for i in range(3):
 
 ### a step that counts its traces and is made for each trial
 # https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
-# differs: the function itself: function
-# step: 3 traces
+# step: 3 traces, by the function itself: function
 # hint: compile_log
 # - @jax.jit
 # + @canonopt.jit
@@ -395,8 +370,7 @@ for trial in range(3):
 
 ### a step that closes over the data of its fold
 # https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
-# differs: the function itself: function
-# step: 3 traces
+# step: 3 traces, by the function itself: function
 def fit(data):
     @jax.jit
     def step(params):
@@ -412,8 +386,7 @@ results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
 ## optax
 ### an optimizer with another learning rate
 # google-deepmind/optax/issues/577
-# differs: optim: transformation
-# step: 3 traces
+# step: 3 traces, by optim: transformation
 # hint: canonopt.dynamic
 # - @functools.partial(jax.jit, static_argnums=0)
 # + @jax.jit
@@ -431,8 +404,7 @@ for lr in (3e-3, 1e-3, 3e-4):
 
 ### a step that is made around an optimizer
 # google-deepmind/optax/issues/353
-# differs: the function itself: function
-# step: 3 traces
+# step: 3 traces, by the function itself: function
 def make_step(tx):
     @jax.jit
     def step(params, opt_state):
@@ -449,8 +421,7 @@ for _ in range(3):
 
 ### a line search that runs outside of a jit
 # google-deepmind/optax/issues/1171
-# differs: the operation: function
-# while: 3 compiles at the line
+# while: 3 compiles at the line, by the operation: function
 # hint: canonopt.jit around the whole
 # + update = canonopt.jit(
 # +     lambda g, s, x, v: tx.update(g, s, x, value=v, grad=g, value_fn=loss)
@@ -472,9 +443,7 @@ for _ in range(3):
 
 ### two optimizers that are meant to be two
 # google-deepmind/optax/issues/353
-# differs: opt_state[0]: structure
-# differs: tx: transformation
-# step: 2 traces, expected
+# step: 2 traces, expected, by opt_state[0]: structure and tx: transformation
 @functools.partial(jax.jit, static_argnames="tx")
 def step(params, opt_state, tx):
     updates, opt_state = tx.update(params, opt_state, params)
@@ -489,8 +458,7 @@ for tx in (adam, sgd, adam, sgd):
 ## others
 ### an attribute that is a Python float, then an array
 # PlasmaControl/DESC/pull/1963
-# differs: field.scale: weak type
-# step: 2 traces
+# step: 2 traces, by field.scale: weak type
 # hint: one dtype
 # - Field(2.0)
 # + Field(jnp.asarray(2.0, jnp.float32))
@@ -508,8 +476,7 @@ for _ in range(3):
 
 ### a step that is compiled under a mesh and called without
 # AI-Hypercomputer/maxtext/pull/4934
-# differs: with mesh: context
-# step: 2 traces
+# step: 2 traces, by with mesh: context
 # hint: once, before the first call|the same
 # - with mesh:
 # + if True:

@@ -6,8 +6,8 @@ The truth is written by hand, from how JAX works, before anybody looks at what c
     ## jax                                  the package
     ### an array of floats and one of integers
     # jax-ml/jax/issues/4274                the thread on GitHub, or an address
-    # differs: x: dtype                     for each difference, its path and kind
-    # step: 2 traces                        also: 3 compiles, expected, 2 cured
+    # step: 2 traces, by x: dtype           also: 3 compiles, expected, 2 cured
+    # and by y: dtype                       for each difference, its path and kind
     # hint: one dtype                       what one of the hints has to match, if no line cures it
     # - jnp.arange(3)                       the change that a reader of the hint makes
     # + jnp.arange(3.0)
@@ -107,15 +107,15 @@ def add(scripts: list[Script], text: str) -> None:
             scripts.append(Script(package, name, report[2:], body, **_facts(head)))
 
 
-_FACT = re.compile(r"# ?([-+]|\S+: )")
+_FACT = re.compile(r"# ?([-+]|\S+: |and by )")
+_COUNTS = re.compile(r"^# (.+?): (\d+ (?:trace|compile)s.*?)(?:, by (.*))?$", re.MULTILINE)
 
 
 def _facts(head: list[str]) -> dict[str, object]:
     """Return the fields of a script from the comments above it."""
-    differs = [line[11:] for line in head if line.startswith("# differs: ")]
     hints = [line[8:] for line in head if line.startswith("# hint: ")]
-    counts = next(line[2:] for line in head if re.search(r": \d+ (trace|compile)s", line))
-    target, _, counts = counts.rpartition(": ")
+    text = "\n".join(head).replace("\n# and by ", " and ")
+    ((target, counts, by),) = _COUNTS.findall(text)
     number = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", counts)}
     changes: list[tuple[list[str], list[str]]] = []
     for line in head:
@@ -128,7 +128,7 @@ def _facts(head: list[str]) -> dict[str, object]:
         "target": target,
         "traces": number.get("traces"),
         "compiles": number.get("compiles", number.get("traces")),
-        "differs": tuple(differs),
+        "differs": tuple(filter(None, by.split(" and "))),
         "is_expected": "expected" in counts,
         "after": number.get("cured", 1),
         "hint": hints[0] if hints else None,

@@ -157,8 +157,7 @@ for i in range(4):
 ## diffrax
 ### a solve of a vector field that the function defines
 # patrick-kidger/diffrax/issues/142
-# differs: terms.vector_field: callable
-# diffeqsolve: 3 compiles at the line
+# diffeqsolve: 3 compiles at the line, by terms.vector_field: callable
 # hint: once|outside|module|jit|canonicalize
 # + def decay(t, y, args):
 # +     return -0.1 * y
@@ -180,8 +179,7 @@ results = [solve(jnp.full(2, i, jnp.float32)) for i in range(3)]
 ## equinox
 ### a model that jits a function of its own when it is made
 # patrick-kidger/equinox/issues/686
-# differs: model.forward: callable
-# step: 3 traces
+# step: 3 traces, by model.forward: callable
 # hint: once
 # - jax.jit(lambda x: kinematics(x))
 # + kinematics
@@ -208,8 +206,7 @@ for seed in range(3):
 
 ### a module with an integer that counts
 # patrick-kidger/equinox/issues/1062
-# differs: scene.shift: static value
-# step: 4 traces
+# step: 4 traces, by scene.shift: static value
 # hint: array
 # - scene.shift, scene, i)
 # + scene.shift, scene, jnp.asarray(i))
@@ -228,8 +225,7 @@ for i in range(4):
 
 ### a sequence of layers with a lambda
 # https://docs.kidger.site/equinox/api/transformations/
-# differs: model.layers[1].fn: callable
-# step: 3 traces
+# step: 3 traces, by model.layers[1].fn: callable
 # hint: once|def 
 # + activation = eqx.nn.Lambda(lambda x: x * jax.nn.sigmoid(x))
 # -     activation = eqx.nn.Lambda(lambda x: x * jax.nn.sigmoid(x))
@@ -247,8 +243,7 @@ for seed in range(3):
 
 ### a number of segments that each batch counts
 # patrick-kidger/equinox/issues/903
-# differs: count: static value
-# step: 3 traces
+# step: 3 traces, by count: static value
 # hint: one value|fixed|same|constant|pad|bound|largest|array
 # - int(segments.max()) + 1
 # + 4
@@ -264,8 +259,7 @@ for last in (1, 3, 2):
 ## flax
 ### a discriminator whose optimizer each epoch makes again
 # google/flax/issues/5548
-# differs: optimizer.tx: transformation
-# step: 3 traces
+# step: 3 traces, by optimizer.tx: transformation
 # hint: once|outside|same
 # + tx = optax.adam(0.1)
 # - nnx.Optimizer(model, optax.adam(0.1),
@@ -284,8 +278,7 @@ for epoch in range(3):
 
 ### a model that is trained and evaluated
 # https://flax.readthedocs.io/en/stable/guides/view.html
-# differs: model.dropout.deterministic: static value
-# step: 2 traces, expected
+# step: 2 traces, expected, by model.dropout.deterministic: static value
 class Model(nnx.Module):
     def __init__(self, rngs):
         self.linear = nnx.Linear(3, 2, rngs=rngs)
@@ -307,8 +300,7 @@ for epoch in range(2):
 
 ### a train state with a new function for each seed
 # google/flax/issues/1495
-# differs: state.apply_fn: callable
-# step: 3 traces
+# step: 3 traces, by state.apply_fn: callable
 # hint: once|outside|def 
 # + apply_fn = model.apply
 # -     apply_fn = lambda params, x: model.apply(params, x)
@@ -332,8 +324,7 @@ for seed in range(3):
 
 ### a state class that is loaded again
 # google/flax/issues/2286
-# differs: state: structure
-# step: 3 traces
+# step: 3 traces, by state: structure
 # hint: class|once|type
 # - def load():
 # + @functools.cache
@@ -365,8 +356,7 @@ for _ in range(3):
 ## jax
 ### a simulation whose time starts from a Python float
 # google-deepmind/mujoco/issues/2306
-# differs: data['time']: weak type
-# step: 2 traces
+# step: 2 traces, by data['time']: weak type
 # hint: dtype|float32
 # - "time": jnp.asarray(0.0)
 # + "time": jnp.asarray(0.0, jnp.float32)
@@ -384,8 +374,7 @@ for _ in range(4):
 
 ### a bound that is a float at first and NumPy's after a fit
 # PlasmaControl/DESC/pull/1963
-# differs: bound: weak type
-# step: 2 traces
+# step: 2 traces, by bound: weak type
 # hint: float64|dtype|float
 # - bound = 3.0
 # + bound = np.float64(3.0)
@@ -404,8 +393,7 @@ for _ in range(3):
 
 ### videos with other numbers of frames
 # google-deepmind/tapnet/issues/44
-# differs: frames: shape
-# step: 3 traces, expected
+# step: 3 traces, expected, by frames: shape
 # hint: pad|bucket|one shape|same shape
 # - results.append(step(params, video))
 # + results.append(step(params, np.pad(video, ((0, 5 - len(video)), (0, 0)))))
@@ -421,8 +409,7 @@ for _ in range(2):
 
 ### an optimization whose points grow by one each time
 # alonfnt/bayex/issues/64
-# differs: seen: shape
-# step: 5 traces
+# step: 5 traces, by seen: shape
 # hint: pad|capacity|fixed|one shape|same shape
 # - seen = np.zeros(0, np.float32)
 # + seen = np.zeros(5, np.float32)
@@ -439,8 +426,7 @@ for i in range(1, 6):
 
 ### columns with the smallest dtype that holds them
 # ryan112358/mbi/pull/193
-# differs: column: dtype
-# step: 3 traces
+# step: 3 traces, by column: dtype
 # hint: one dtype|same dtype|astype
 # - column.astype(np.min_scalar_type(column.max()))
 # + column.astype(np.int32)
@@ -456,8 +442,7 @@ for column in columns:
 
 ### a key that a checkpoint gives back as its data
 # google/orbax/issues/620
-# differs: key: dtype
-# step: 2 traces
+# step: 2 traces, by key: dtype
 # hint: wrap_key_data|typed|key
 # - key = jnp.asarray(saved)
 # + key = jax.random.wrap_key_data(saved)
@@ -474,8 +459,7 @@ for _ in range(2):
 
 ### a recurrent cell that gets no state at first
 # google/flax/issues/16
-# differs: hidden: none
-# step: 2 traces, expected
+# step: 2 traces, expected, by hidden: none
 # hint: None|zeros|array
 # - , None
 # -
@@ -494,8 +478,7 @@ for i in range(4):
 
 ### metrics that get their keys in the first step
 # jax-ml/jax/issues/4274
-# differs: metrics: structure
-# step: 2 traces
+# step: 2 traces, by metrics: structure
 # hint: keys|structure
 # - metrics = {}
 # + metrics = {"loss": np.float32(0), "steps": 0}
@@ -511,8 +494,7 @@ for epoch in range(2):
 
 ### a pullback as an argument
 # jax-ml/jax/issues/3755
-# differs: pullback.fun: callable
-# step: 3 traces
+# step: 3 traces, by pullback.fun: callable
 # hint: inside|in the function|jax.grad|once
 # - step(pullback, params):
 # + step(params):
@@ -535,8 +517,7 @@ for _ in range(3):
 
 ### a scale by position and by keyword
 # jax-ml/jax/pull/595
-# differs: scale: structure
-# step: 2 traces
+# step: 2 traces, by scale: structure
 # hint: same way
 # - scale=np.float32(3.0)
 # + np.float32(3.0)
@@ -550,8 +531,7 @@ for _ in range(2):
 
 ### a static kernel with a hash and without equality
 # jax-ml/jax/issues/14743
-# differs: kernel: static value
-# step: 3 traces
+# step: 3 traces, by kernel: static value
 # hint: __eq__|equal|once
 # -         return hash(self.width)
 # +         return hash(self.width)
@@ -575,8 +555,7 @@ for _ in range(3):
 
 ### a noise level among the meta fields of a dataclass
 # ryan112358/mbi/pull/196
-# differs: measurement.stddev: static value
-# step: 3 traces
+# step: 3 traces, by measurement.stddev: static value
 # hint: data_fields|data field|leaf|array
 # - data_fields=["noisy"], meta_fields=["stddev"]
 # + data_fields=["noisy", "stddev"], meta_fields=[]
@@ -600,8 +579,7 @@ for stddev in (1.0, 2.0, 4.0):
 
 ### a sampler whose run closes over its data
 # pyro-ppl/numpyro/issues/441
-# differs: the function itself: function
-# step: 3 traces
+# step: 3 traces, by the function itself: function
 # hint: once|argument
 # + def step(scale, position, data):
 # +     return position + scale * (data - position).mean()
@@ -630,8 +608,7 @@ results = [sampler.run(np.zeros(4, np.float32), data) for data in datasets]
 
 ### a bound method that each call jits
 # jax-ml/jax/issues/19570
-# differs: the function itself: function
-# step: 3 traces
+# step: 3 traces, by the function itself: function
 # hint: once
 # - policy = Policy(np.eye(3, dtype=np.float32))
 # + policy = Policy(np.eye(3, dtype=np.float32))
@@ -651,8 +628,7 @@ for i in range(3):
 
 ### a Jacobian of a lambda that each outer iteration jits
 # PlasmaControl/DESC/issues/1191
-# differs: the function itself: function
-# <lambda>: 3 traces
+# <lambda>: 3 traces, by the function itself: function
 # hint: once|argument
 # + jacobian = jax.jit(jax.jacfwd(lambda x, target: residual(x, target)))
 # - jacobian(x).sum(0)
@@ -670,8 +646,7 @@ for target in (2.0, 3.0, 4.0):
 
 ### a checkpointed block that each layer wraps again
 # jax-ml/jax/issues/9661
-# differs: the function itself: function
-# step: 1 traces, 3 compiles
+# step: 1 traces, 3 compiles, by the function itself: function
 # hint: once
 # + block = jax.jit(jax.checkpoint(step))
 # - jax.jit(jax.checkpoint(step))(layer, x)
@@ -687,8 +662,7 @@ for layer in weights:
 
 ### a shard_map that each batch makes again
 # https://docs.jax.dev/en/latest/notebooks/shard_map.html
-# differs: the function itself: function
-# step: 3 traces
+# step: 3 traces, by the function itself: function
 # hint: once
 # + run = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))
 # - jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(batch)
@@ -706,8 +680,7 @@ for i in range(3):
 
 ### a straight-through estimator that a function of the levels makes
 # flaport/inverse_design/issues/13
-# differs: the function itself: function
-# step: 3 traces
+# step: 3 traces, by the function itself: function
 # hint: once|cache
 # - def make_rounding(levels):
 # + @functools.cache
@@ -727,8 +700,7 @@ for _ in range(3):
 
 ### a solve within a default device and one without
 # uwplasma/vmex/pull/325
-# differs: jax_default_device: context
-# step: 2 traces, expected
+# step: 2 traces, expected, by jax_default_device: context
 # hint: default_device|default device|setting|context
 # - with jax.default_device(jax.devices()[0]):
 # + if True:
@@ -743,8 +715,7 @@ for _ in range(2):
 
 ### an evaluation with 64 bits of what is trained with 32
 # patrick-kidger/diffrax/issues/523
-# differs: jax_enable_x64: context
-# step: 2 traces, expected
+# step: 2 traces, expected, by jax_enable_x64: context
 # hint: x64|setting|context
 # - with jax.enable_x64(True):
 # + if True:
@@ -759,8 +730,7 @@ for _ in range(2):
 
 ### a sampler that clears the caches after each chain
 # svenguenther/OLE/issues/6
-# differs: the cache: cleared
-# step: 3 traces
+# step: 3 traces, by the cache: cleared
 # hint: clear_caches|clear
 # -     jax.clear_caches()
 @jax.jit
@@ -775,8 +745,7 @@ for epoch in range(3):
 
 ### a step that is compiled ahead of time for a batch without sharding
 # AI-Hypercomputer/maxtext/pull/4174
-# differs: batch: sharding
-# step: 2 traces
+# step: 2 traces, by batch: sharding
 # hint: sharding
 # - dummy = jax.ShapeDtypeStruct((4, 3), np.float32)
 # + dummy = jax.ShapeDtypeStruct((4, 3), np.float32, sharding=by_rows)
@@ -793,8 +762,7 @@ for i in range(3):
 
 ### pretrained parameters that device_put places
 # jax-ml/jax/issues/15924
-# differs: params: commitment
-# step: 1 traces, 2 compiles
+# step: 1 traces, 2 compiles, by params: commitment
 # hint: device_put|commit|place
 # - , fresh.sharding)
 # + )
@@ -809,8 +777,7 @@ for params in (fresh, pretrained, fresh):
 
 ### a counter of steps that is not on the mesh
 # marin-community/marin/pull/8911
-# differs: state['count']: sharding
-# step: 2 traces
+# step: 2 traces, by state['count']: sharding
 # hint: device_put|sharding
 # - "count": jnp.asarray(0, jnp.int32)}
 # + "count": jax.device_put(np.int32(0), everywhere)}
@@ -826,8 +793,7 @@ for _ in range(3):
 
 ### a warm-up without donation
 # jax-ml/jax/issues/9237
-# differs: donate_argnums: options
-# step: 1 traces, 2 compiles, expected
+# step: 1 traces, 2 compiles, expected, by donate_argnums: options
 # hint: donat
 # - jax.jit(step, donate_argnums=0)
 # + jax.jit(step)
@@ -842,8 +808,7 @@ results.append(params)
 
 ### a scan with a body that each simulation defines
 # jax-ml/jax/issues/2251
-# differs: the operation: function
-# scan: 3 compiles at the line, 0 cured
+# scan: 3 compiles at the line, 0 cured, by the operation: function
 # hint: once|jit
 # - def simulate(rate, forces):
 # + @functools.partial(jax.jit, static_argnums=0)
@@ -859,8 +824,7 @@ results = [simulate(0.1, forces) for _ in range(3)]
 
 ### a piecewise function of new lambdas
 # jax-ml/jax/issues/7693
-# differs: the operation: function
-# _piecewise: 3 compiles at the line, 0 cured
+# _piecewise: 3 compiles at the line, 0 cured, by the operation: function
 # hint: once|jit
 # - def soft(x):
 # + @jax.jit
@@ -872,8 +836,7 @@ results = [soft(np.full(3, i, np.float32)) for i in range(3)]
 
 ### a padding that is compiled for each length
 # markean/aimz/issues/174
-# differs: the operation: shape
-# _pad: 4 compiles at the line, 0 cured
+# _pad: 4 compiles at the line, 0 cured, by the operation: shape
 # hint: [Nn]um[Pp]y|np\.
 # - jnp.pad(
 # + np.pad(
@@ -889,8 +852,7 @@ for length in (2, 5, 3, 7):
 ## optax
 ### a chain with a mask that each fold builds
 # google-deepmind/optax/pull/1693
-# differs: optimizer: transformation
-# step: 3 traces
+# step: 3 traces, by optimizer: transformation
 # hint: once|outside|same
 # - for fold in range(3):
 # -     decay
@@ -916,8 +878,7 @@ for fold in range(3):
 
 ### an injected learning rate that a float replaces
 # google-deepmind/optax/issues/1414
-# differs: state.hyperparams['learning_rate']: weak type
-# step: 2 traces
+# step: 2 traces, by state.hyperparams['learning_rate']: weak type
 # hint: dtype|float32
 # - ["learning_rate"] = 0.01
 # + ["learning_rate"] = jnp.float32(0.01)
@@ -937,8 +898,7 @@ for i in range(4):
 
 ### a line search whose first state has a weak count
 # google-deepmind/optax/pull/1175
-# differs: state[1].info.num_linesearch_steps: weak type
-# step: 2 traces
+# step: 2 traces, by state[1].info.num_linesearch_steps: weak type
 # hint: dtype|strong
 # - state = optimizer.init(params)
 # + state = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), optimizer.init(params))
