@@ -294,7 +294,9 @@ def traces_without_end(*args, **kwargs):
 
 traces_without_end.cache_info = lambda: types.SimpleNamespace(misses=0)
 
-INFER, TRACE = "jax._src.pjit._infer_params", "jax._src.interpreters.partial_eval.trace_to_jaxpr"
+PJIT, EVAL, AD = "jax._src.pjit", "jax._src.interpreters.partial_eval", "jax._src.interpreters.ad"
+INFER, TRACE, BACKWARD = f"{PJIT}._infer_params", f"{EVAL}.trace_to_jaxpr", f"{AD}.backward_pass"
+UNDER_JIT, CONFIG = "jax._src.core.unsafe_am_i_under_a_jit", "jax._src.config"
 COMPILE = "the event of a compile in jax.monitoring"
 # JAX before 0.9 does not count traces, but fires an event for each.
 IS_COUNTED = jax.__version_info__ >= (0, 9)
@@ -302,44 +304,35 @@ IS_COUNTED = jax.__version_info__ >= (0, 9)
 # For each name the ways to move it, with the name in the error, or None if the counts stay right.
 MOVED = {
     INFER: [
-        (elsewhere("jax._src.pjit", "_infer_params"), INFER),
-        (elsewhere("jax._src.pjit", _infer_params=lambda *args: None), INFER + "(args)"),
+        (elsewhere(PJIT, "_infer_params"), INFER),
+        (elsewhere(PJIT, _infer_params=lambda *args: None), f"{INFER}(args)"),
         (
-            elsewhere("jax._src.pjit", _infer_params=lambda fun, info, args, kwargs: None),
-            INFER + "(fun, info, args, kwargs)",
+            elsewhere(PJIT, _infer_params=lambda fun, info, args, kwargs: None),
+            f"{INFER}(fun, info, args, kwargs)",
         ),
-        (elsewhere("jax._src.pjit"), INFER),  # it is there, and is not what JAX calls
-        (result_without({}), "the jaxpr in the result of " + INFER),
-        (result_without(None), "the jaxpr in the result of " + INFER),
+        (elsewhere(PJIT), INFER),  # it is there, and is not what JAX calls
+        (result_without({}), f"the jaxpr in the result of {INFER}"),
+        (result_without(None), f"the jaxpr in the result of {INFER}"),
         (result_without({"jaxpr": ()}), INFER),  # no weak reference to it
     ],
-    "jax._src.pjit.cache_miss": [
-        (renamed("jax._src.pjit", "cache_miss", "_python_pjit_helper"), "jax._src.pjit.cache_miss"),
-        (in_a_module_of_another_name("jax._src.pjit"), "jax._src.interpreters.ad.backward_pass"),
+    f"{PJIT}.cache_miss": [
+        (renamed(PJIT, "cache_miss", "_python_pjit_helper"), f"{PJIT}.cache_miss"),
+        (in_a_module_of_another_name(PJIT), BACKWARD),
     ],
     TRACE: [
-        (elsewhere("jax._src.interpreters.partial_eval", trace_to_jaxpr=len), IS_COUNTED and TRACE),
-        (elsewhere("jax._src.interpreters.partial_eval", trace_to_jaxpr=traces_without_end), TRACE),
-        (elsewhere("jax._src.interpreters.partial_eval", __file__="moved.py"), TRACE),
-        (renamed("jax._src.interpreters.partial_eval", "trace_to_jaxpr"), TRACE),
+        (elsewhere(EVAL, trace_to_jaxpr=len), IS_COUNTED and TRACE),
+        (elsewhere(EVAL, trace_to_jaxpr=traces_without_end), TRACE),
+        (elsewhere(EVAL, __file__="moved.py"), TRACE),
+        (renamed(EVAL, "trace_to_jaxpr"), TRACE),
     ],
-    "jax._src.interpreters.ad.backward_pass": [
-        (
-            renamed("jax._src.interpreters.ad", "backward_pass"),
-            "jax._src.interpreters.ad.backward_pass",
-        ),
-        (
-            in_a_module_of_another_name("jax._src.interpreters.ad"),
-            "jax._src.interpreters.ad.backward_pass",
-        ),
+    BACKWARD: [
+        (renamed(AD, "backward_pass"), BACKWARD),
+        (in_a_module_of_another_name(AD), BACKWARD),
     ],
-    "jax._src.core.unsafe_am_i_under_a_jit": [
-        (removed("jax._src.core.unsafe_am_i_under_a_jit"), None),
-        (changed("jax._src.core.unsafe_am_i_under_a_jit", lambda trace: True), None),
-        (
-            changed("jax._src.core.unsafe_am_i_under_a_jit", lambda: False),
-            "jax._src.core.unsafe_am_i_under_a_jit",
-        ),
+    UNDER_JIT: [
+        (removed(UNDER_JIT), None),
+        (changed(UNDER_JIT, lambda trace: True), None),
+        (changed(UNDER_JIT, lambda: False), UNDER_JIT),
     ],
     **{
         path: [(removed(path), None)]
@@ -352,13 +345,13 @@ MOVED = {
     # The name of a logger, see `test_equinox_makes_its_errors`.
     "jax._src.callback": [(elsewhere("jax._src.callback"), None)],
     # Asked for when a factory is called or functions are compared, and for no count.
-    "jax._src.config.enable_x64": [(elsewhere("jax._src.config", enable_x64=None), None)],
+    f"{CONFIG}.enable_x64": [(elsewhere(CONFIG, enable_x64=None), None)],
     **{
         path: [(elsewhere(*path.rsplit(".", 1)), None)]
         for path in (
             "jax._src.core.trace_state_clean",
-            "jax._src.config.trace_context",
-            "jax._src.config.trace_context_names",
+            f"{CONFIG}.trace_context",
+            f"{CONFIG}.trace_context_names",
             "jax._src.tree_util._registry",
             *functions.IMMUTABLE,
         )

@@ -1,11 +1,8 @@
 """The plugin for pytest, by sessions of pytest within this one."""
 
 import importlib.metadata
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import jax
 import pytest
@@ -14,6 +11,7 @@ import pytest_canonopt
 from canonopt import CompileLog  # imported here, since the sessions forget what they import
 from canonopt._jax_internals import watching
 
+from .support.doctor import printed_by
 from .support.generated import named_texts
 
 pytest_plugins = ["pytester"]
@@ -271,12 +269,9 @@ def test_a_session_without_it_imports_no_jax(tmp_path):
         "    print('loaded', loaded or 'nothing')\n"
     )
     folder = str(pathlib.Path(pytest_canonopt.__file__).parent)
-    environment = {**os.environ, "PYTHONPATH": folder, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    command = [sys.executable, "-m", "pytest", "-p", "pytest_canonopt", "-q", str(tmp_path)]
-    options = {"capture_output": True, "text": True, "timeout": 300}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "loaded nothing" in done.stdout
+    environment = {"PYTHONPATH": folder, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = ["-m", "pytest", "-p", "pytest_canonopt", "-q", tmp_path]
+    assert "loaded nothing" in printed_by(*command, cwd=tmp_path, env=environment)
 
 
 def test_it_is_found_where_the_package_is_installed():

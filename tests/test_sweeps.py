@@ -1,9 +1,6 @@
 """Dynamic specs in use: sweeps, ensembles, changes in mid-training, and what is refused."""
 
 import gc
-import os
-import subprocess
-import sys
 
 import equinox as eqx
 import jax
@@ -17,6 +14,7 @@ import canonopt
 from canonopt import errors
 
 from .support.counting import counted
+from .support.doctor import printed_by
 from .support.values import bits
 
 PARAMS = {"w": jnp.linspace(-1.0, 1.0, 6).reshape(2, 3), "b": jnp.ones(3)}
@@ -162,11 +160,8 @@ PERSISTENT = {
 @pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path):
     def misses(*values):
-        command = [sys.executable, "-c", PROCESS, *map(str, values)]
-        environment = os.environ | PERSISTENT | {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
-        assert done.returncode == 0, done.stderr
-        return int(done.stdout)
+        environment = {**PERSISTENT, "JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
+        return int(printed_by("-c", PROCESS, *values, env=environment))
 
     assert misses(0.1, 0.2) > 0
     assert misses(0.3, 0.4, 0.5) == 0

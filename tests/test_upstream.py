@@ -1,12 +1,12 @@
 """The minimal cases for other projects print what the pages say, until somebody mends them."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
 import pytest
+
+from .support.doctor import PYTHON, run
 
 PAGES = sorted((Path(__file__).resolve().parents[1] / "docs" / "upstream").glob("*.md"))
 
@@ -21,5 +21,5 @@ def test_a_minimal_case_prints_what_its_page_says(page):
         output = "False False\n"
     if page.stem == "jax-numpy-constants" and jax.__version_info__ < (0, 10):
         output = "[0. 0.]\n" * 2
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    ran = run(*PYTHON, "-c", code)
     assert (ran.stdout, ran.returncode) == (output, 0), ran.stderr

@@ -1,9 +1,6 @@
 """`python -m tools.validate`: what it runs, what it writes, and the records that are in docs."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -13,6 +10,8 @@ import pytest
 from tools.validate import __main__ as command
 from tools.validate import cells, parts, recompiles, record
 from tools.validate.checks import FULL, QUICK, Failed, NotRun, Part
+
+from .support import doctor
 
 ROOT = Path(__file__).parents[1]
 RECORDS = sorted(command.RECORDS.glob("*.json"))
@@ -32,14 +31,8 @@ def _environment(monkeypatch):
 )
 def test_a_quick_run(tmp_path):
     arguments = ["--quick", "--host-devices", "4", "--out", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tools.validate", *arguments],
-        env={**os.environ, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    command = [*doctor.PYTHON, "-W", "error", "-m", "tools.validate", *arguments]
+    done = doctor.run(*command, cwd=ROOT, env={"XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"})
     (path,) = tmp_path.glob("*.json")
     found = json.loads(path.read_text("utf-8"))
     by_title = {part["title"]: part for part in found["parts"]}

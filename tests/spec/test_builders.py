@@ -3,8 +3,6 @@
 import importlib
 import inspect
 import pkgutil
-import subprocess
-import sys
 import types
 import warnings
 
@@ -19,6 +17,7 @@ from canonopt._optax_compat import is_factory
 from canonopt._spec import catalogue as builders
 
 from ..support import catalogue
+from ..support.doctor import printed_by
 
 # Optax's public modules, by the names of canonopt's.
 MODULES = {
@@ -117,5 +116,4 @@ for name, module in modules.items():
 
 def test_names_replaced_in_optax_are_those_of_a_drop_in():
     """`canonopt doctor --try` runs a script with these, and `canonopt fix` imports canonopt."""
-    done = subprocess.run([sys.executable, "-c", REPLACED], capture_output=True, text=True)
-    assert done.stdout.split() == ["[]"] * 4, done.stderr
+    assert printed_by("-c", REPLACED).split() == ["[]"] * 4

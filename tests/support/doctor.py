@@ -1,4 +1,4 @@
-"""Runs scripts with and without `canonopt doctor`."""
+"""Runs scripts, with and without `canonopt doctor`."""
 
 import json
 import multiprocessing
@@ -30,6 +30,13 @@ def run(*command, cwd=SCRIPTS, input="", env=None):
         return _run_doctor(command, cwd, input, environment)
     options = {"capture_output": True, "text": True, "timeout": 300}
     return subprocess.run(command, cwd=cwd, input=input, env=environment, **options)
+
+
+def printed_by(*arguments, **options):
+    """Return what Python prints with these arguments, which has to end well."""
+    done = run(*PYTHON, *arguments, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 # Most of the seconds of a command are those of importing jax. So the commands are forks of one
