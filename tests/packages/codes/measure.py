@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--stale", action="store_true")
     options = parser.parse_args()
     sys.path.insert(0, str(options.folder))
+    os.environ["MPLBACKEND"] = "agg"  # no window for a plot
     adapter = importlib.import_module(f"codes.adapters.{options.name}")
     trial = adapter.entry(options.folder)
     print(json.dumps(timed(trial, options)))

@@ -6,9 +6,6 @@ model and its score."""
 def entry(folder):
     import os
 
-    import matplotlib
-
-    matplotlib.use("agg")
     os.chdir(folder)
     import equinox as eqx
     import main

@@ -7,9 +7,6 @@ SHRUNK = {"continuous_normalising_flow.py": {"num_samples = 5000": "num_samples 
 
 
 def entry(folder):
-    import matplotlib
-
-    matplotlib.use("agg")
     import continuous_normalising_flow as train
     import numpy as np
 

@@ -5,9 +5,6 @@ from types import SimpleNamespace
 
 
 def entry(folder):
-    import matplotlib
-
-    matplotlib.use("agg")
     import numpy as np
     import vae
     from numpyro.examples import datasets

@@ -6,9 +6,6 @@ LEFT_OUT = (10,)  # the call of main
 
 
 def entry(folder):
-    import matplotlib
-
-    matplotlib.use("agg")
     import jax
     import jax.numpy as jnp
     import score_based_diffusion as train
