@@ -11,7 +11,6 @@ import flax.serialization
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -21,6 +20,7 @@ from canonopt._steps import struct_of
 
 from .support import catalogue
 from .support.counting import counted
+from .support.generated import named_texts
 from .support.placements import KINDS, mesh
 
 # --- the libraries, as `docs/checkpoints.md` uses them --------------------------------------------
@@ -243,60 +243,50 @@ class DownUp(eqx.Module):
 
 UpDown.__qualname__ = DownUp.__qualname__ = "Block"  # before and after the fields were moved
 ZERO, ONE = jnp.zeros(2), jnp.ones(2)
-# What it is restored into, what is said, and what was saved, if not a tree as `small` makes it.
-MISFITS = {
-    "fields in another order": (
-        lambda: DownUp(ONE, ZERO),
-        ["leaf 1 -> leaf 0 @ like.down", "leaf 0 -> leaf 1 @ like.up"],
-        UpDown(ONE, ZERO),
-    ),
-    "another optimizer whose state has the same leaves": (
-        lambda: small(canonopt.adabelief(1e-3)),
-        ["ScaleByAdamState -> ScaleByBeliefState @ like['opt_state'][0]"],
-    ),
-    "a longer chain": (
-        lambda: small(canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))),
-        [
-            "ScaleByAdamState -> EmptyState @ like['opt_state'][0]",
-            "missing -> ScaleByAdamState @ like['opt_state'][1][0]",
-            "missing -> int32[] @ like['opt_state'][1][0].count",
-            "missing -> float32[4] @ like['opt_state'][1][0].mu['b']",
-            "missing -> float32[8,4] @ like['opt_state'][1][0].mu['w']",
-            "missing -> float32[4] @ like['opt_state'][1][0].nu['b']",
-            "missing -> float32[8,4] @ like['opt_state'][1][0].nu['w']",
-            "missing -> EmptyState @ like['opt_state'][1][1]",
-            "int32[] -> missing @ like['opt_state'][0].count",
-            "float32[4] -> missing @ like['opt_state'][0].mu['b']",
-            "and 4 more",
-        ],
-    ),
-    "another name in the model": (
-        lambda: {**small(), "model": small(name="v")["model"]},
-        [
-            "missing -> float32[8,4] @ like['model']['v']",
-            "float32[8,4] -> missing @ like['model']['w']",
-        ],
-    ),
-    "another shape": (
-        lambda: {**small(), "model": small(shape=(4, 4))["model"]},
-        ["float32[8,4] -> float32[4,4] @ like['model']['w']"],
-    ),
-    "another dtype": (
-        lambda: {**small(), "model": small(dtype=jnp.bfloat16)["model"]},
-        ["float32[8,4] -> bfloat16[8,4] @ like['model']['w']"],
-    ),
-    "an empty state more": (
-        lambda: {**small(), "extra": optax.EmptyState()},
-        ["missing -> EmptyState @ like['extra']"],
-    ),
-}
+# What it is restored into, from what was saved if not from `small()`, and what is said.
+MISFITS = named_texts("""
+### fields in another order
+DownUp(ONE, ZERO) from UpDown(ONE, ZERO)
+= leaf 1 -> leaf 0 @ like.down
+= leaf 0 -> leaf 1 @ like.up
+### another optimizer whose state has the same leaves
+small(canonopt.adabelief(1e-3))
+= ScaleByAdamState -> ScaleByBeliefState @ like['opt_state'][0]
+### a longer chain
+small(canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3)))
+= ScaleByAdamState -> EmptyState @ like['opt_state'][0]
+= missing -> ScaleByAdamState @ like['opt_state'][1][0]
+= missing -> int32[] @ like['opt_state'][1][0].count
+= missing -> float32[4] @ like['opt_state'][1][0].mu['b']
+= missing -> float32[8,4] @ like['opt_state'][1][0].mu['w']
+= missing -> float32[4] @ like['opt_state'][1][0].nu['b']
+= missing -> float32[8,4] @ like['opt_state'][1][0].nu['w']
+= missing -> EmptyState @ like['opt_state'][1][1]
+= int32[] -> missing @ like['opt_state'][0].count
+= float32[4] -> missing @ like['opt_state'][0].mu['b']
+= and 4 more
+### another name in the model
+small() | {"model": small(name="v")["model"]}
+= missing -> float32[8,4] @ like['model']['v']
+= float32[8,4] -> missing @ like['model']['w']
+### another shape
+small() | {"model": small(shape=(4, 4))["model"]}
+= float32[8,4] -> float32[4,4] @ like['model']['w']
+### another dtype
+small() | {"model": small(dtype=jnp.bfloat16)["model"]}
+= float32[8,4] -> bfloat16[8,4] @ like['model']['w']
+### an empty state more
+small() | {"extra": canonopt.EmptyState()}
+= missing -> EmptyState @ like['extra']
+""")
 
 
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_what_does_not_fit_is_named_before_anything_is_read(misfit):
-    make, lines, *saved = MISFITS[misfit]
+    code, *lines = MISFITS[misfit][1].split("\n= ")
+    like, _, saved = code.partition(" from ")
     with pytest.raises(errors.CheckpointError) as caught:
-        canonopt.restore_like(make(), pytest.fail, canonopt.manifest(*saved or [small()]))
+        canonopt.restore_like(eval(like), pytest.fail, canonopt.manifest(eval(saved or "small()")))
     assert str(caught.value).splitlines() == [
         "Nothing was restored, since the checkpoint was saved from another tree:",
         *(f"  {line}" for line in lines),
