@@ -14,7 +14,6 @@ import pytest
 import canonopt
 
 from ..reports import scripts
-from ..support.pasting import with_lines
 
 PREAMBLE = f"import canonopt\n{scripts.PREAMBLE}ones = jnp.asarray(np.ones(8, np.float32))\n"
 
@@ -238,7 +237,7 @@ def test_the_line_that_is_printed_works_when_pasted_and_else_there_are_words(nam
     assert {*told} == {*re.findall("^# ((?:write|hint): .*)", body, re.MULTILINE)}
     written = [line.removeprefix("write: ") for line in told if line.startswith("write: ")]
     if written:
-        source = with_lines(f"{PREAMBLE}{body}", written)
+        source = scripts.with_lines(f"{PREAMBLE}{body}", written)
         fixed, after = run(source, tmp_path / "fixed.py")
         assert (fixed.traces, fixed.compiles) == (1, 1), str(fixed.entries[-1].told)
         for one, other in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):

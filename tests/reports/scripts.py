@@ -24,8 +24,6 @@ import re
 
 import attrs
 
-from ..support.pasting import with_lines
-
 PREAMBLE = """\
 import functools
 import equinox as eqx
@@ -134,6 +132,24 @@ def _facts(head: list[str]) -> dict[str, object]:
         "hint": hints[0] if hints else None,
         "changes": tuple(("\n".join(old), "\n".join(new)) for old, new in changes),
     }
+
+
+def with_lines(source: str, lines: list[str]) -> str:
+    """The source with each line as printed: an import at the top, others above the marked line."""
+    for line in lines:
+        if re.fullmatch(r"import \w+", line):
+            source = f"{line}\n{source}"
+            continue
+        new, separator, old = line.partition(" in place of ")
+        if separator:
+            used = rf"^(?!from |import )(.*)(?<!\w)(?<!\.){re.escape(old)}(?!\w)"
+            source, count = re.subn(used, rf"\g<1>{new}", source, flags=re.MULTILINE)
+            assert count, f"{old} is not in the script"
+            continue
+        (place,) = (each for each in source.splitlines() if each.endswith("# here"))
+        indent = place.removesuffix(place.lstrip())
+        source = source.replace(place, f"{indent}{line}\n{place}")
+    return source
 
 
 def pasted(source: str, lines: list[str]) -> str:
