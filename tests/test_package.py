@@ -322,12 +322,6 @@ def test_all_names_are_listed_and_imported_with_a_star():
     assert printed.startswith("<function compile_log")
 
 
-def test_only_one_name_of_optax_is_another_function():
-    """The names that are canonopt's own, and no factories."""
-    own = {*canonopt._MODULE_OF} & {*dir(optax)}
-    assert own == {"apply_updates"}
-
-
 @pytest.mark.parametrize("name", ["adam", "contrib.muon", "losses.l2_loss", "jit", "Spec"])
 def test_a_name_is_pickled_and_found_in_a_new_process(name: str):
     value = operator.attrgetter(name)(canonopt)
