@@ -11,7 +11,7 @@ import math
 import operator
 import textwrap
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import flax.linen
@@ -57,7 +57,7 @@ from ..support.callables import (
 )
 from ..support.counting import counted
 from ..support.generated import named_texts
-from ..support.values import LOOKALIKES, bits, same
+from ..support.values import LOOKALIKES, Pair, bits, same
 
 # --- kinds of callables -----------------------------------------------------------------------
 
@@ -713,11 +713,6 @@ def test_a_part_in_two_places_stays_one_object():
     assert jax.tree.structure(made) == jax.tree.structure(tied)
     one, other = made()
     assert one.weight is other.weight is embedding.weight
-
-
-class Pair(NamedTuple):
-    fn: Callable
-    weight: Any
 
 
 @flax.struct.dataclass

@@ -17,12 +17,7 @@ import canonopt
 from canonopt._identity import HoldsArray, read
 from canonopt._spec.spec import copied
 
-from ..support.values import LOOKALIKES, Module, same
-
-
-class Pair(NamedTuple):
-    first: object
-    second: object
+from ..support.values import LOOKALIKES, Module, Node, Pair, same
 
 
 class Other(NamedTuple):
@@ -146,19 +141,6 @@ def test_a_list_in_a_module_counts_by_identity_in_a_static_field():
     assert key(Module([1], 1)) == key(Module([1], 1))
     one, other = Module(True, [1]), Module(True, [1])
     assert key(one, True) != key(other, True)
-
-
-@jax.tree_util.register_pytree_node_class
-class Node:
-    def __init__(self, child, static):
-        self.child, self.static = child, static
-
-    def tree_flatten(self):
-        return (self.child,), self.static
-
-    @classmethod
-    def tree_unflatten(cls, static, children):
-        return cls(*children, static)
 
 
 @jax.tree_util.register_dataclass

@@ -20,6 +20,7 @@ from canonopt._recompiles.differences import KINDS as _ORDER
 from canonopt._recompiles.records import call_of
 from canonopt._recompiles.rules import explain
 
+from ..support.callables import captured
 from ..support.scenarios import JITS, SCENARIOS, cells, committed, named, ones, scaling
 
 CELLS = [pytest.param(*cell, id=f"{cell[0].name}, {cell[1]}") for cell in cells()]
@@ -185,7 +186,7 @@ def defined_again():
     "make",
     [
         lambda: defined_again()(1),
-        lambda: capturing(capturing(defined_again()(1))),
+        lambda: captured(captured(defined_again()(1))),
         lambda: (defined_again()(1), 2),
         defined_again,
     ],
@@ -195,10 +196,6 @@ def test_a_class_that_was_defined_again_is_named(make):
     change = last_change(make(), make())
     assert re.search("Config was defined again|another class .* defined again", change.after)
     assert "Config once" in change.hint or "keep one" in change.hint
-
-
-def capturing(value):
-    return lambda: value
 
 
 # --- calls that are the same ------------------------------------------------------------------

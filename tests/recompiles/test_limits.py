@@ -26,7 +26,7 @@ from canonopt import errors
 from canonopt.errors import LimitError, RecompileError, RecompileWarning
 
 from ..support.counting import JITS, all_compiles, fresh, line_marked
-from ..support.scenarios import mesh, on_explicit_axes, ones
+from ..support.scenarios import committed, mesh, on_explicit_axes, ones
 from ..support.threads import in_threads
 
 UNLIMITED = 10**6
@@ -368,19 +368,13 @@ def test_a_watched_function_that_calls_itself_is_counted_once_each():
     assert watched.log.traces == len(runs) == 4
 
 
-# --- no_recompiles, against the truth ------------------------------------------------------------
+# --- no_recompiles, against the truth -----------------------------------------------------------
 
 
 @pytest.fixture(params=JITS.values(), ids=JITS)
 def jit(request):
     return request.param
 
-
-def committed(x):
-    return jax.device_put(x, jax.devices()[0])
-
-
-# --- against the truth ------------------------------------------------------------------------
 
 X = ones(2)
 # Of a jitted function that was called with X.
@@ -389,7 +383,7 @@ CALLS = {
     "cached and transformed by nothing": lambda step: [step(X) for _ in range(3)],
     "another shape": lambda step: step(ones(3)),
     "another dtype": lambda step: step(np.ones(2, np.int32)),
-    "committed, which has no trace": lambda step: step(committed(X)),
+    "committed, which has no trace": lambda step: step(committed(2)),
     "inside a new jit": lambda step: jax.jit(lambda x: step(x))(X),
     "grad": lambda step: jax.grad(lambda x: step(x).sum())(X),
     "vmap": lambda step: jax.vmap(step)(X),
@@ -434,7 +428,7 @@ def test_it_raises_and_nothing_is_broken_afterwards(jit):
     function, _ = fresh()
     step = jit(function)
     step(ones(2))
-    calls = [lambda: step(ones(3)), lambda: step(committed(ones(2)))]
+    calls = [lambda: step(ones(3)), lambda: step(committed(2))]
     with canonopt.no_recompiles():
         for call in calls:
             with pytest.raises(RecompileError, match=r"step \(.*counting.py:\d+\) was "):
@@ -503,7 +497,7 @@ def test_the_block_ends_with_an_error_and_leaves_nothing_behind():
     with pytest.raises(RecompileError):
         serve(three)
     with pytest.raises(RecompileError, match="was compiled inside"):
-        serve(committed(ones(2)))
+        serve(committed(2))
     step(three)
 
 

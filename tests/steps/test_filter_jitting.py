@@ -4,7 +4,7 @@ import gc
 import operator
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,6 +20,7 @@ from canonopt._steps import filter_jitting, partition
 from ..support.counting import counted
 from ..support.generated import named_texts
 from ..support.jit_programs import agreed, fits
+from ..support.values import Node, Pair
 
 X = jnp.arange(3.0)
 
@@ -44,24 +45,6 @@ class WithMethod(eqx.Module):
 
     def method(self, x):
         return self.weight * x
-
-
-class Pair(NamedTuple):
-    first: Any
-    second: Any
-
-
-@jtu.register_pytree_node_class
-class Node:
-    def __init__(self, child, aux):
-        self.child, self.aux = child, aux
-
-    def tree_flatten(self):
-        return (self.child,), self.aux
-
-    @classmethod
-    def tree_unflatten(cls, aux, children):
-        return cls(*children, aux)
 
 
 def mlp(seed=0, **kwargs):

@@ -3,6 +3,7 @@
 import enum
 import math
 import struct
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,6 +22,24 @@ class Text(str, enum.Enum):  # noqa: UP042, not a StrEnum: its str() is another
 class Module(eqx.Module):
     leaf: object
     static: object = eqx.field(static=True)
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@jax.tree_util.register_pytree_node_class
+class Node:
+    def __init__(self, child, static):
+        self.child, self.static = child, static
+
+    def tree_flatten(self):
+        return (self.child,), self.static
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        return cls(*children, static)
 
 
 def same(a, b):
