@@ -1,5 +1,7 @@
 """States whose structure, types and shardings an update preserves, and what an update needs."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -99,13 +101,19 @@ def on_mesh(devices=8):
     }
 
 
-def counting_with(state):
+def stateful(init, after):
+    """A transformation with the state that `init` makes, of which its update makes another."""
+    return optax.GradientTransformation(
+        init, lambda updates, state, params=None: (updates, after(state))
+    )
+
+
+def counting_with(leaves):
     """A transformation whose state is a count and leaves that depend on no parameter."""
-
-    def update(updates, state, params=None):
-        return updates, {**state, "count": state["count"] + 1}
-
-    return optax.GradientTransformation(lambda params: {"count": jnp.array(0), **state()}, update)
+    return stateful(
+        lambda params: {"count": jnp.array(0), **leaves()},
+        lambda state: {**state, "count": state["count"] + 1},
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,10 +170,7 @@ def test_meshes_of_the_same_devices_go_together():
 
 
 def test_an_init_that_reads_its_parameters_fails_with_a_note_on_a_mesh():
-    optim = optax.GradientTransformation(
-        lambda params: {"sum": jnp.array(float(params["w"].sum()))},
-        lambda updates, state, params=None: (updates, state),
-    )
+    optim = stateful(lambda params: jnp.array(float(params["w"].sum())), lambda state: state)
     with pytest.raises(jax.errors.ConcretizationTypeError) as caught:
         canonopt.init_like_grads(on_mesh(), loss_fn, X, optim=optim)
     assert "was tracing the init of the optimizer" in "".join(caught.value.__notes__)
@@ -235,13 +240,6 @@ def test_an_update_of_a_wrapper_preserves_the_state(build, dtype, committed):
 # --- updates that preserve no state -----------------------------------------------------------
 
 
-def stateful(before, after):
-    """A transformation with this state, of which its update makes another."""
-    return optax.GradientTransformation(
-        lambda params: before, lambda updates, state, params=None: (updates, after(state))
-    )
-
-
 def growing(state):
     return {
         "grows": jnp.concatenate([state["grows"], jnp.zeros(1)]),
@@ -276,7 +274,7 @@ FIX = {
 )
 def test_a_state_that_keeps_changing_names_each_leaf(before, after, what, lines):
     with pytest.raises(canonopt.errors.UnsettledStateError) as caught:
-        canonopt.init_like_grads(parameters(), loss_fn, X, optim=stateful(before, after))
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=stateful(lambda _: before, after))
     error = caught.value
     assert str(error).splitlines() == [
         f"The update changes the {what}, so the second step is traced again:",
@@ -289,19 +287,17 @@ def test_a_state_that_keeps_changing_names_each_leaf(before, after, what, lines)
 
 @pytest.mark.parametrize("narrow", [jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.bfloat16])
 def test_dtypes_without_a_promotion_in_jax_are_widened_too(narrow):
-    optim = optax.GradientTransformation(
-        lambda params: jax.tree.map(lambda p: jnp.zeros_like(p, narrow), params),
-        lambda updates, state, params=None: (updates, jax.tree.map(jnp.float32, state)),
-    )
+    zeros = functools.partial(jax.tree.map, lambda p: jnp.zeros_like(p, narrow))
+    optim = stateful(zeros, functools.partial(jax.tree.map, jnp.float32))
     with jax.numpy_dtype_promotion("strict"):
         state = canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
     assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {jnp.dtype(jnp.float32)}
 
 
 def test_a_leaf_that_every_update_makes_weakly_typed_is_so_from_the_start():
-    optim = stateful({"rate": jnp.asarray(0.5)}, lambda _: {"rate": jnp.asarray(0.25)})
+    optim = stateful(lambda _: jnp.asarray(0.5), lambda _: jnp.asarray(0.25))
     state = canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
-    assert state["rate"].weak_type and state["rate"] == 0.5
+    assert state.weak_type and state == 0.5
     assert train(optim, parameters(), state)[0] == (1, 1)
 
 
