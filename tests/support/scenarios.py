@@ -67,10 +67,12 @@ SCENARIOS: list[Scenario] = []
 
 
 def scenario(
-    *says: Says, jits: tuple[str, ...] = (PLAIN, FILTERED)
+    *words: str, jits: tuple[str, ...] = (PLAIN, FILTERED)
 ) -> Callable[[Callable], Callable]:
+    """Add a scenario of which canonopt says one thing, as in `Says`."""
+
     def add(run: Callable) -> Callable:
-        SCENARIOS.append(Scenario(run.__name__.replace("_", " "), run, jits, says))
+        SCENARIOS.append(Scenario(run.__name__.replace("_", " "), run, jits, (Says(*words),)))
         return run
 
     return add
@@ -161,9 +163,7 @@ calls(
 )
 
 
-@scenario(
-    Says("pair", "structure", "Pair$", "Pair, whose class was defined again", "class Pair once")
-)
+@scenario("pair", "structure", "Pair$", "Pair, whose class was defined again", "class Pair once")
 def a_class_defined_again(jit):
     step = jit(named(lambda pair: pair.x))
     for _ in range(2):
@@ -174,7 +174,7 @@ def a_class_defined_again(jit):
         step(Pair(ones(3)))
 
 
-@scenario(Says("y", "structure", "by position", "by keyword", "pass y the same way"), jits=(PLAIN,))
+@scenario("y", "structure", "by position", "by keyword", "pass y the same way", jits=(PLAIN,))
 def a_keyword_for_a_position(jit):
     step = jit(named(lambda x, y: x + y))
     step(ones(3), ones(3))
@@ -218,10 +218,8 @@ calls(
 
 
 @scenario(
-    Says(
-        *("scale", "weak type", r"float32\[\], weak", r"float32\[\]$"),
-        r"scale = canonopt\.canonicalize\(scale\)",
-    )
+    *("scale", "weak type", r"float32\[\], weak", r"float32\[\]$"),
+    r"scale = canonopt\.canonicalize\(scale\)",
 )
 def a_weakly_typed_leaf(jit, fixed=False):
     step = jit(named(lambda scale, x: scale * x.sum()))
@@ -305,10 +303,7 @@ calls(
 
 
 @scenario(
-    Says(
-        *("fn", "callable", "scaled", "made by the same code"),
-        r"fn once, or by canonopt\.canonicalize",
-    )
+    *("fn", "callable", "scaled", "made by the same code"), r"fn once, or by canonopt\.canonicalize"
 )
 def a_callable_made_again(jit, fixed=False):
     step = jit(named(lambda x, fn: fn(x)), static="fn")
@@ -326,10 +321,8 @@ calls(
 
 
 @scenario(
-    Says(
-        *("model.activation", "callable", "<lambda>", "made by the same code"),
-        r"model\.activation once, or by canonopt\.canonicalize",
-    )
+    *("model.activation", "callable", "<lambda>", "made by the same code"),
+    r"model\.activation once, or by canonopt\.canonicalize",
 )
 def a_model_with_a_lambda_in_a_static_field(jit, fixed=False):
     step = jit(named(lambda model, x: model(x)))
@@ -339,10 +332,8 @@ def a_model_with_a_lambda_in_a_static_field(jit, fixed=False):
 
 
 @scenario(
-    Says(
-        *("optim", "transformation", "optax.adam", "made by the same code"),
-        r"optim = canonopt\.canonicalize\(optim\) build optim entirely from canonopt",
-    )
+    *("optim", "transformation", "optax.adam", "made by the same code"),
+    r"optim = canonopt\.canonicalize\(optim\) build optim entirely from canonopt",
 )
 def a_rebuilt_optimizer(jit, fixed=False):
     step = jit(named(lambda grads, state, optim: optim.update(grads, state)), static="optim")
@@ -352,10 +343,8 @@ def a_rebuilt_optimizer(jit, fixed=False):
 
 
 @scenario(
-    Says(
-        *("state.optim", "transformation", "optax.adam", "made by the same code"),
-        r"build state\.optim entirely from canonopt in place of optax",
-    )
+    *("state.optim", "transformation", "optax.adam", "made by the same code"),
+    r"build state\.optim entirely from canonopt in place of optax",
 )
 def a_train_state_with_a_rebuilt_optimizer(jit, fixed=False):
     step = jit(named(lambda state: jax.tree.map(jnp.negative, state)))
@@ -364,10 +353,8 @@ def a_train_state_with_a_rebuilt_optimizer(jit, fixed=False):
 
 
 @scenario(
-    Says(
-        *("the function itself", "function", "step", "made by the same code"),
-        r"canonopt.jit in place of jax.jit|canonopt.filter_jit in place of eqx.filter_jit",
-    )
+    *("the function itself", "function", "step", "made by the same code"),
+    r"canonopt.jit in place of jax.jit|canonopt.filter_jit in place of eqx.filter_jit",
 )
 def a_function_made_again_in_a_loop(jit):
     for _ in range(2):
@@ -379,13 +366,7 @@ def a_function_made_again_in_a_loop(jit):
 
 
 @scenario(
-    Says(
-        "the function itself",
-        "function",
-        "'scale' 2.0",
-        "'scale' 3.0",
-        "pass what differs in it as",
-    )
+    "the function itself", "function", "'scale' 2.0", "'scale' 3.0", "pass what differs in it as"
 )
 def a_function_made_again_with_another_value(jit):
     for scale in (2.0, 3.0):
@@ -435,10 +416,8 @@ def linear_loss(params, x):
 
 
 @scenario(
-    Says(
-        *("opt_state[0].count", "commitment", "not committed", "committed"),
-        r"opt_state = (jax.device_put|eqx.filter_shard)\(opt_state, jax.devices\(\)\[0\]\)",
-    )
+    *("opt_state[0].count", "commitment", "not committed", "committed"),
+    r"opt_state = (jax.device_put|eqx.filter_shard)\(opt_state, jax.devices\(\)\[0\]\)",
 )
 def a_state_that_is_not_where_the_parameters_are(jit, fixed=False):
     optim = canonopt.adam(1e-3)
@@ -457,9 +436,7 @@ def a_state_that_is_not_where_the_parameters_are(jit, fixed=False):
         params, opt_state = step(params, opt_state, ones(3))
 
 
-@scenario(
-    Says("donate_argnums", "options", r"\(\)", r"\(0,\)", "the same donate_argnums"), jits=(PLAIN,)
-)
+@scenario("donate_argnums", "options", r"\(\)", r"\(0,\)", "the same donate_argnums", jits=(PLAIN,))
 def other_options(jit):
     function = named(lambda x: x * 2)
     for step in (jit(function), jit(function, donate_argnums=0)):
@@ -473,12 +450,12 @@ def in_another_context(jit, enter):
         step(ones(3))
 
 
-@scenario(Says("jax_enable_x64", "context", "False", "True", "the same jax_enable_x64"))
+@scenario("jax_enable_x64", "context", "False", "True", "the same jax_enable_x64")
 def x64_switched_on(jit):
     in_another_context(jit, lambda: jax.enable_x64(True))
 
 
-@scenario(Says("mesh", "context", "none", "data", "the same mesh in every call"))
+@scenario("mesh", "context", "none", "data", "the same mesh in every call")
 def another_mesh(jit):
     in_another_context(jit, lambda: jax.set_mesh(mesh()))
 
