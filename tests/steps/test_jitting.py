@@ -688,39 +688,6 @@ def test_a_program_keeps_nothing_that_a_spec_holds(rate, also):
     assert reference() is None
 
 
-def of_schedule(schedule, *args):
-    return canonopt.sgd(schedule(canonopt.dynamic(0.1), *args))
-
-
-WITH_DYNAMIC_PARTS = {
-    "schedule": lambda: [of_schedule(canonopt.linear_schedule, end, 10) for end in (0.0, 0.2)],
-    "factory of the schedule": lambda: [
-        of_schedule(schedule, 10, 0.5)
-        for schedule in (canonopt.cosine_decay_schedule, canonopt.exponential_decay)
-    ],
-    "part of a chain": lambda: [
-        canonopt.chain(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay))
-        for decay in (0.1, 0.2)
-    ],
-}
-
-
-@pytest.mark.parametrize("make", WITH_DYNAMIC_PARTS.values(), ids=WITH_DYNAMIC_PARTS)
-def test_a_captured_spec_is_told_apart_by_the_static_rest_of_its_parts(make):
-    def train(optim, jit):
-        step = jit(lambda params, state: optim.update(params, state, params))
-        params, state = three, optim.init(three)
-        for _ in range(3):
-            updates, state = step(params, state)
-            params = params + updates
-        return params
-
-    first, second = ([train(optim, jit) for jit in (canonopt.jit, jax.jit)] for optim in make())
-    assert jnp.allclose(*first, rtol=1e-6)
-    assert jnp.allclose(*second, rtol=1e-6)
-    assert not jnp.allclose(first[0], second[0], rtol=1e-4)
-
-
 @pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
 def test_a_captured_number_is_told_apart_from_one_of_numpy(jit):
     updates = jnp.ones(2, jnp.bfloat16)

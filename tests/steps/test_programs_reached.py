@@ -787,6 +787,25 @@ ones, weight = np.ones(3, np.float32), Weight()
 -> x * (ones * weight) * len(json.dumps([1, 2], cls=Text))
 ~ Weight.__array_ufunc__ = None
 ~ Text.item_separator = " ; "
+### static parts beside the traced numbers of a spec
+def train(optim):
+    step = jit(lambda params, state: optim.update(params, state, params))
+    params, state = xs, optim.init(xs)
+    for _ in range(3):
+        updates, state = step(params, state)
+        params = params + updates
+    return params
+def sgd(schedule, *args):
+    return canonopt.sgd(schedule(canonopt.dynamic(0.1), *args))
+schedules = canonopt.cosine_decay_schedule, canonopt.exponential_decay
+for one, other in (
+    [sgd(canonopt.linear_schedule, end, 10) for end in (0.0, 0.2)],
+    [sgd(schedule, 10, 0.5) for schedule in schedules],
+    [canonopt.chain(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=d)) for d in (0.1, 0.2)],
+):
+    found = train(one), train(other)
+    assert not jnp.allclose(*found, rtol=1e-4)
+    yield found
 ### functions that call each other
 def even(n, x):
     return x + xs if n == 0 else odd(n - 1, x)
