@@ -25,7 +25,12 @@ TEXTS = {
         "import jax.numpy, jax; show(jax.__spec__); show(u.find_spec('jax'))\n"
         "print(type(jax.__loader__), vars(jax.__loader__), jax.numpy.add)"
     ),
-    "settings before jax": (SCRIPTS / "settings.py").read_text(),
+    "settings before jax": (
+        "import os\nos.environ.update(JAX_ENABLE_X64='1', JAX_TYPO='1')\n"
+        "os.environ['JAX_DEFAULT_MATMUL_PRECISION'] = 'float32'\n"
+        "import jax, jax.numpy as jnp\n"
+        "print(jnp.arange(2.0).dtype, jax.config.jax_default_matmul_precision, jax.__spec__.name)"
+    ),
 }
 MAIN = "import sys\nprint(__file__, sys.argv, sys.path[0], sorted(globals()))\n1/0"
 # The arguments of Python, and what the script prints in any case.

@@ -4,6 +4,7 @@ import collections
 import functools
 import inspect
 import math
+import operator
 import pickle
 import pydoc
 
@@ -230,8 +231,8 @@ def test_help_shows_the_signature_and_the_docstring_of_a_users_factory():
 
 @pytest.mark.parametrize("name", catalogue.ALL)
 def test_signatures_are_those_of_optax_and_lr(name):
-    ours = inspect.signature(attribute(canonopt, name))
-    theirs = inspect.signature(attribute(optax, name))
+    ours = inspect.signature(operator.attrgetter(name)(canonopt))
+    theirs = inspect.signature(operator.attrgetter(name)(optax))
     parameters = [*theirs.parameters.values()]
     if "learning_rate" in theirs.parameters:
         *parameters, lr = ours.parameters.values()
@@ -239,12 +240,6 @@ def test_signatures_are_those_of_optax_and_lr(name):
         assert lr.annotation == theirs.parameters["learning_rate"].annotation
         assert repr(lr.default) == "<not given>"
     assert ours.replace(parameters=parameters) == theirs
-
-
-def attribute(module, name):
-    for part in name.split("."):
-        module = getattr(module, part)
-    return module
 
 
 def test_a_schedule_spec_is_a_schedule():
