@@ -251,46 +251,29 @@ class Tree(eqx.Module):
     b: list
 
 
-def rate_read_late(read):
-    return canonopt.canonical(lambda given: optax.sgd(lambda count: read(given)))
-
-
+READ_LATE = "canonopt.canonical(lambda given: optax.sgd(lambda count: {}))"
+# What builds, what it is given, and what changes that later.
 SNAPSHOTS = [
-    (
-        lambda given: canonopt.partition({"x": canonopt.sgd(0.5)}, given),
-        *({"w": "x", "b": "x"}, lambda given: given.update(w=8.0)),
-    ),
-    (
-        lambda given: canonopt.masked(canonopt.sgd(0.5), given),
-        *({"w": True, "b": False}, lambda given: given.update(b=8.0)),
-    ),
-    (rate_read_late(lambda given: given[0]), [0.5], lambda given: given.insert(0, 8.0)),
-    (rate_read_late(sum), {0.5}, lambda given: given.add(8.0)),
-    (
-        rate_read_late(lambda given: given["a"][0]["b"]),
-        *({"a": ({"b": 0.5},)}, lambda given: given["a"][0].update(b=8.0)),
-    ),
-    *(
-        (rate_read_late(lambda given: given["b"]), given, lambda given: given.update(b=8.0))
-        for given in (collections.OrderedDict(b=0.5), collections.defaultdict(float, b=0.5))
-    ),
-    (
-        rate_read_late(lambda given: given.w[0]),
-        *(Tree([0.5], []), lambda given: given.w.insert(0, 8.0)),
-    ),
-    (
-        canonopt.canonical(lambda given: optax.scale(given[0])),
-        *(np.array([0.5, 0.5]), lambda given: given.fill(8.0)),
-    ),
+    (READ_LATE.format("given[0]"), [0.5], "given.insert(0, 8.0)"),
+    (READ_LATE.format("sum(given)"), {0.5}, "given.add(8.0)"),
+    (READ_LATE.format("given['a'][0]['b']"), {"a": ({"b": 0.5},)}, "given['a'][0].update(b=8.0)"),
+    (READ_LATE.format("given['b']"), collections.OrderedDict(b=0.5), "given.update(b=8.0)"),
+    (READ_LATE.format("given['b']"), collections.defaultdict(float, b=0.5), "given.update(b=8.0)"),
+    (READ_LATE.format("given.w[0]"), Tree([0.5], []), "given.w.insert(0, 8.0)"),
+    ("canonopt.canonical(lambda given: optax.scale(given[0]))", np.full(2, 0.5), "given.fill(8.0)"),
+    ("LABELS", {"w": "x", "b": "x"}, "given.update(w=8.0)"),
+    ("MASKED", {"w": True, "b": False}, "given.update(b=8.0)"),
 ]
+LABELS = functools.partial(canonopt.partition, {"x": canonopt.sgd(0.5)})
+MASKED = functools.partial(canonopt.masked, canonopt.sgd(0.5))
 
 
 @pytest.mark.parametrize(("build", "given", "change"), SNAPSHOTS)
 def test_a_container_that_is_changed_after_the_build_changes_nothing(build, given, change):
-    given, equal = copy.deepcopy(given), copy.deepcopy(given)
+    build, given, equal = eval(build), copy.deepcopy(given), copy.deepcopy(given)
     spec = build(given)
     text, expected = repr(spec), updates_of(spec)
-    change(given)
+    exec(change)
     assert (repr(spec), updates_of(spec)) == (text, expected)
     if not jax.tree.leaves(spec):
         assert spec.replace() is build(equal) is spec
