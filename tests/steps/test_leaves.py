@@ -169,15 +169,8 @@ def test_none_freezes_a_leaf_or_a_part():
 @pytest.mark.parametrize(
     "leaf",
     [
-        jnp.ones(3, jnp.bfloat16),
-        jnp.full(3, 1.0),
-        jnp.arange(3),
-        np.ones(3),
-        np.float32(1),
-        1.0,
-        1,
-        True,
-        1j,
+        *(jnp.ones(3, jnp.bfloat16), jnp.full(3, 1.0), jnp.arange(3), np.ones(3), np.float32(1)),
+        *(1.0, 1, True, 1j),
     ],
     ids=str,
 )
