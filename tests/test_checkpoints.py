@@ -394,13 +394,10 @@ def test_a_missing_file_is_no_damaged_one(tmp_path):
 
 
 def test_random_keys_come_back_from_orbax(tmp_path):
-    like = {"key": jax.random.key(3), "on mesh": jax.device_put(jax.random.key(4), replicated())}
+    everywhere = NamedSharding(mesh(), PartitionSpec())
+    like = {"key": jax.random.key(3), "on mesh": jax.device_put(jax.random.key(4), everywhere)}
     saved = with_orbax(tmp_path, like)
     restored = canonopt.restore_like(like, saved.load, saved.manifest)
     for name, key in like.items():
         assert jnp.all(restored[name] == key) and restored[name].committed == key.committed
         assert not key.committed or restored[name].sharding == key.sharding
-
-
-def replicated():
-    return NamedSharding(mesh(), PartitionSpec())

@@ -36,10 +36,7 @@ assert_any = functools.partial(canonopt.assert_max_traces, max_traces=UNLIMITED)
 # --- below, above and between -----------------------------------------------------------------
 
 
-def shard_mapped(f):
-    return jax.jit(jax.shard_map(f, mesh=mesh(), in_specs=P("data"), out_specs=P("data")))
-
-
+DATA = P("data")
 # Of a function from an array to one of the same shape.
 TRANSFORMATIONS = {
     "jit": jax.jit,
@@ -47,7 +44,7 @@ TRANSFORMATIONS = {
     "pmap": jax.pmap,
     "filter_pmap": eqx.filter_pmap,
     "explicit mesh": lambda f: on_explicit_axes(jax.jit(f)),
-    "shard_map": shard_mapped,
+    "shard_map": lambda f: jax.jit(jax.shard_map(f, mesh=mesh(), in_specs=DATA, out_specs=DATA)),
     "jit of vmap": lambda f: jax.jit(jax.vmap(f)),
     "vmap of jit": lambda f: jax.vmap(jax.jit(f)),
     "jit of grad": lambda f: jax.jit(jax.grad(lambda x: f(x).sum())),
