@@ -10,6 +10,7 @@ import signal
 import threading
 import types
 import weakref
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -204,32 +205,26 @@ def held_by_a_spec(build):
     return trainer, trainer.scale, optim.update
 
 
-def masked(trainer):
-    return canonopt.masked(canonopt.sgd(0.1), lambda params: bool(trainer.scale))
-
-
-# Each makes objects, uses them, and returns them.
-DROPPED = {
-    **{
-        f"{jit.__name__}, {kind}": functools.partial(captured_by, jit, make)
-        for jit in (canonopt.jit, canonopt.filter_jit)
-        for kind, make in ARRAYS.items()
-    },
-    "hoisted lambda": lambda: hoisted(lambda t: lambda x: t.scale * x),
-    "hoisted partial": lambda: hoisted(
-        lambda t: functools.partial(lambda owner, x: owner.scale * x, t)
-    ),
-    "hoisted method": lambda: hoisted(lambda t: t.method),
-    "hoisted jit": lambda: hoisted(lambda t: jax.jit(lambda x: t.scale * x)),
-    "factory": captured_by_a_factory,
-    "spec with a mask": lambda: held_by_a_spec(masked),
-    "spec with a schedule": lambda: held_by_a_spec(
-        lambda t: canonopt.sgd(lambda count, scale=t.scale: 0.1)
-    ),
-    "spec with a method": lambda: held_by_a_spec(
-        lambda t: canonopt.masked(canonopt.adam(0.123), t.is_array)
-    ),
+HOISTED = {
+    "lambda": lambda trainer: lambda x: trainer.scale * x,
+    "partial": lambda trainer: functools.partial(lambda owner, x: owner.scale * x, trainer),
+    "method": lambda trainer: trainer.method,
+    "jit": lambda trainer: jax.jit(lambda x: trainer.scale * x),
 }
+SPECS = {
+    "mask": lambda t: canonopt.masked(canonopt.sgd(0.1), lambda params: bool(t.scale)),
+    "schedule": lambda t: canonopt.sgd(lambda count, scale=t.scale: 0.1),
+    "method": lambda t: canonopt.masked(canonopt.adam(0.123), t.is_array),
+}
+# Each makes objects, uses them, and returns them.
+DROPPED: dict[str, Any] = {
+    f"{jit.__name__}, {kind}": functools.partial(captured_by, jit, make)
+    for jit in (canonopt.jit, canonopt.filter_jit)
+    for kind, make in ARRAYS.items()
+}
+DROPPED |= {f"hoisted {name}": functools.partial(hoisted, of) for name, of in HOISTED.items()}
+DROPPED["factory"] = captured_by_a_factory
+DROPPED |= {f"spec with a {n}": functools.partial(held_by_a_spec, b) for n, b in SPECS.items()}
 
 
 @pytest.mark.slow
