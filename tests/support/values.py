@@ -39,7 +39,7 @@ class Node:
 
     @classmethod
     def tree_unflatten(cls, static, children):
-        return cls(*children, static)
+        return cls(children[0], static)
 
 
 def same(a, b):
