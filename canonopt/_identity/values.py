@@ -80,12 +80,12 @@ def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
 
 
 # Types of values that are what these parts are, and cannot change.
-_PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
+_PARTS: dict[Any, Callable[[Any], Iterable[Any]]] = {
     complex: lambda value: [value.real, value.imag],
     **dict.fromkeys((range, slice), operator.attrgetter("start", "stop", "step")),
     re.Pattern: operator.attrgetter("pattern", "flags"),
     types.GenericAlias: operator.attrgetter("__origin__", "__args__", "__unpacked__"),
-    types.UnionType: operator.attrgetter("__args__"),
+    types.UnionType: lambda value: value.__args__,
     frozenset: list,  # in the order in which it iterates: a factory may read that
     inspect.Signature: lambda value: [
         *value.parameters.values(),
