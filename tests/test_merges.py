@@ -450,6 +450,10 @@ return jit(step)(jnp.zeros_like(x), x)
 ### a class that a protocol asks, captures
 x, shape = make_data(key)[0], Square()
 return jit(lambda w: w - x * (shape.size() if isinstance(shape, Sized) else 0))(jnp.zeros_like(x))
+### trees of output shardings, jit captures
+(x, y), place = make_data(key), jax.sharding.SingleDeviceSharding(jax.devices()[1])
+step = jit(lambda w: (w - x, {"loss": w.sum()}), out_shardings=(place, {"loss": None}))
+return step(jnp.zeros_like(x))
 ### settings in a namespace, captures
 settings = types.SimpleNamespace(rate=0.5, x=make_data(key)[0])
 return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))

@@ -11,7 +11,6 @@ import pickle
 import threading
 import types
 import weakref
-from typing import Any, NamedTuple
 
 import attrs
 import equinox as eqx
@@ -20,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.sharding import NamedSharding, PartitionSpec
 
 import canonopt
 from canonopt._identity import read_call, why_not_shared
@@ -441,40 +439,6 @@ def test_errors_name_the_line_of_the_user(jit):
     with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
         jit(asks)(x)
     assert f"asks at {__file__}" in str(caught.value)
-
-
-class Pair(NamedTuple):
-    state: Any
-    loss: Any
-
-
-@pytest.mark.parametrize(
-    "tree",
-    [lambda a, b: (a, b), lambda a, b: [b, a], lambda a, b: {"b": a, "a": b}, Pair],
-    ids=["tuple", "list", "dict", "NamedTuple"],
-)
-@pytest.mark.parametrize("is_captured", [False, True], ids=["plain", "with a captured array"])
-def test_out_shardings_are_a_tree_of_the_result(tree, is_captured):
-    mesh = jax.make_mesh((8,), ("x",))
-    split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("x",), ()))
-
-    def fit(jit, shardings):
-        held = jnp.ones(8) if is_captured else 1.0
-        return jit(lambda x: tree({"w": x * held, "b": None}, x.sum()), out_shardings=shardings)
-
-    x, shardings = jnp.arange(8.0), tree({"w": split, "b": None}, whole)
-    for given in (shardings, tree(split, None)):
-        expected = fit(jax.jit, given)(x)
-        placed = [array.sharding for array in jax.tree.leaves(expected)]
-        with canonopt.compile_log() as log:
-            found = [fit(canonopt.jit, given)(x) for _ in range(3)]
-        assert [each.compiles for each in log.functions] == [1]
-        for each in found:
-            assert jax.tree.structure(each) == jax.tree.structure(expected)
-            jax.tree.map(np.testing.assert_array_equal, each, expected)
-            assert [a.sharding for a in jax.tree.leaves(each)] == placed
-    with pytest.raises(ValueError, match="pytree structure error"):
-        fit(canonopt.jit, (split, whole, whole))(x)
 
 
 # --- how often a function is traced and compiled -------------------------------------------------

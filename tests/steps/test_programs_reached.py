@@ -879,6 +879,17 @@ def mapped(array):
 yield from map(mapped, (many[0], many[2]))
 key = jax.device_put(jax.random.key(3), devices[0])
 yield jit(lambda x: jax.random.normal(key, (2,)) * x)(1.0), jit(lambda x: key)(1.0)
+### trees of output shardings
+mesh = jax.make_mesh((8,), ("x",))
+split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("x",), ()))
+Pair = collections.namedtuple("Pair", "state loss")
+def fit(tree, held, shardings):
+    step = jit(lambda x: tree({"w": x * held, "b": None}, x.sum()), out_shardings=shardings)
+    return attempt(step, many)
+for tree in (lambda *parts: parts, lambda *parts: [*parts], lambda *parts: [{"a": parts}], Pair):
+    for held in (2.0, many):
+        yield fit(tree, held, tree({"w": split, "b": None}, whole)), fit(tree, held, split)
+        yield fit(tree, held, tree(split, None)), fit(tree, held, (split, whole, whole))
 ### the captured array is donated
 array = jnp.arange(3.0) + 0
 step = jit(lambda x: x + array, donate_argnums=0)
