@@ -22,7 +22,7 @@ import jax.tree_util as jtu
 import numpy as np
 from jax.sharding import Mesh, Sharding
 
-from ._identity import closure_items, kind_of
+from ._identity import UNBOUND, attributes_of, closure_items, kind_of, slots_of
 from ._jax_internals.arrays import array_text, sharding_text
 from ._jax_internals.distributed import Processes, processes
 from ._jax_internals.functions import Jitted, jit_options
@@ -284,12 +284,12 @@ def _attributes(value: Any) -> _Named:
     kind = type(value)
     if is_library_class(kind) and not callable(value) and jtu.all_leaves([value]):
         return  # such as a logger, which may be in another state in each process
-    names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    for name in (*names, *getattr(value, "__dict__", ())):
+    slots = ((slot.__name__, part) for slot, part in slots_of(value))
+    for name, part in (*slots, *attributes_of(value).items()):
         # What is computed once may not have been computed yet.
         is_cached = isinstance(getattr(kind, name, None), functools.cached_property)
-        if hasattr(value, name) and not is_cached and name not in ("__dict__", "__weakref__"):
-            yield f".{name}", getattr(value, name)
+        if part is not UNBOUND and not is_cached:
+            yield f".{name}", part
 
 
 # --- texts --------------------------------------------------------------------------------------

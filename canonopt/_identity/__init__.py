@@ -28,6 +28,7 @@ from .instances import is_namedtuple as is_namedtuple
 from .instances import is_record as is_record
 from .instances import is_sentinel as is_sentinel
 from .instances import register_constant as register_constant
+from .instances import slots_of as slots_of
 from .instances import static_fields as static_fields
 from .interning import PLAIN as PLAIN
 from .interning import Table as Table
@@ -40,6 +41,7 @@ from .parts import closure_items as closure_items
 from .parts import kind_of as kind_of
 from .reader import ATOMS as ATOMS
 from .reader import MAX_WORDS as MAX_WORDS
+from .reader import UNBOUND as UNBOUND
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading

@@ -41,7 +41,7 @@ class Two:
 
 
 class Scale:
-    __slots__ = ("rate",)
+    __slots__ = "rate"
 
     def __init__(self, rate):
         self.rate = rate
