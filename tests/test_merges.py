@@ -152,13 +152,8 @@ class Checked(pydantic.BaseModel):
 
 
 @typing.runtime_checkable
-class Sized(typing.Protocol):
-    def size(self) -> int: ...
-
-
-class Square:
-    def size(self) -> int:
-        return 4
+class Trains(typing.Protocol):
+    def _train(self, x): ...
 
 
 LOG = logging.getLogger(__name__)
@@ -448,8 +443,8 @@ def step(w, x):
 x, _ = make_data(key)
 return jit(step)(jnp.zeros_like(x), x)
 ### a class that a protocol asks, captures
-x, shape = make_data(key)[0], Square()
-return jit(lambda w: w - x * (shape.size() if isinstance(shape, Sized) else 0))(jnp.zeros_like(x))
+x, made = make_data(key)[0], Base()
+return jit(lambda w: w - x * (0.5 if isinstance(made, Trains) else 0.1))(jnp.zeros_like(x))
 ### trees of output shardings, jit captures
 (x, y), place = make_data(key), jax.sharding.SingleDeviceSharding(jax.devices()[1])
 step = jit(lambda w: (w - x, {"loss": w.sum()}), out_shardings=(place, {"loss": None}))

@@ -24,28 +24,24 @@ TEXT = """\
 step = jax.jit(lambda x, lr: x * lr)
 for rate in (1, 0.5):
     step(jnp.ones(3, jnp.bfloat16), rate)  # here
-
 ### a weak scale beside arrays of a narrower dtype
 # hint: give scale a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by \
 canonopt.canonicalize
 step = jax.jit(lambda x, scale: x * scale)
 for scale in (jnp.asarray(0.5), jnp.asarray(0.5, jnp.float32)):
     step(jnp.ones(3, jnp.bfloat16), scale)  # here
-
 ### an argument that has no name
 # hint: give x a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by \
 canonopt.canonicalize
 step = jax.jit(lambda x: x * 2)
 for i in range(2):
     step(jnp.full(8, 1.0) if i else ones)  # here
-
 ### a model with a lambda at one call, and another one elsewhere
 # hint: build model['f'] once, or by canonopt.canonicalize where it is made
 step = eqx.filter_jit(lambda model, x: model["f"](x))
 one, other = ({"f": lambda x: x * 2} for _ in range(2))
 step(one, ones)
 step(other, ones)  # here
-
 ### a state made from the whole model
 # hint: make state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before \
 the first call
@@ -57,7 +53,6 @@ model = {"w": ones, "n": jnp.arange(3)}
 state = optax.adam(1e-3).init(model)[:1]
 for _ in range(2):
     state = step(model, state)  # here
-
 ### a model with a function, on another device
 # write: net = eqx.filter_shard(net, jax.devices()[0])
 # hint: put model in one place before the first call, also where it is lowered: with one sharding, \
@@ -75,7 +70,6 @@ for i in range(2):
     if i:
         net = eqx.filter_shard(net, jax.devices()[0])
     results.append(step(net, np.ones(8, np.float32)))  # here
-
 ### a mesh that has no name where the call is
 # hint: put x in one place before the first call, also where it is lowered: with one sharding, \
 by jax.device_put, or eqx.filter_shard for a model
@@ -87,7 +81,6 @@ step = jax.jit(lambda x: x * 2)
 for i in range(2):
     batch = placed(ones, i)
     step(batch)  # here
-
 ### an assertion inside of a function
 # hint: the function itself is new each time: an assertion that is made again counts from zero. \
 Define both once.
@@ -97,7 +90,6 @@ def fit(x):
 
 for _ in range(2):
     fit(ones)
-
 ### a trainer that holds a NumPy array, and a rate that its step does not read
 # hint: the function itself is new each time: it reads a NumPy array, which may change in place. \
 Write self.x = jnp.asarray(self.x) before the function is made.
@@ -112,7 +104,6 @@ class Trainer:
 for i in range(3):
     trainer = Trainer(np.ones(8, np.float32), float(i))
     trainer.step(ones)  # here
-
 ### a helper that reads the environment, and a captured array
 # hint: the function itself is new each time: its captured variable 'helper', function helper, \
 uses os, which can give another value each time. Use it outside of the function, and pass the \
@@ -127,7 +118,6 @@ def fit(helper, data):
 
 for _ in range(2):
     fit(helper, jnp.ones(8))
-
 ### a spec with another learning rate
 # write: optim = optim.replace(**{'args[1].learning_rate': \
 canonopt.dynamic(optim.args[1].learning_rate)})
@@ -141,7 +131,6 @@ for lr in (0.1, 0.2):
     optim = canonopt.chain(canonopt.clip(1.0), canonopt.sgd(lr))
     state = optim.init(ones)
     results.append(step(ones, state, optim))  # here
-
 ### a spec with learning rates of NumPy
 # write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
 # hint: write canonopt.dynamic(number) for tx.learning_rate: a new value is no new trace then. \
@@ -153,7 +142,6 @@ def step(grads, tx):
 for lr in np.logspace(-3, -1, 4):
     optim = canonopt.sgd(lr)
     results.append(step(ones, optim))  # here
-
 ### a step that is made again with another learning rate
 # write: canonopt.jit in place of jax.jit
 # write: canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.dynamic(lr * 2))) in place of \
@@ -172,7 +160,6 @@ def fit(lr):
 
 for lr in (1e-3, 3e-3, 1e-2):
     results.append(fit(lr))
-
 ### a step that is made again with another learning rate and another decay
 # hint: build tx entirely from canonopt in place of optax, with numbers that change as \
 canonopt.dynamic(number): the same configuration is the same object. The step that is made again \
@@ -188,7 +175,6 @@ def fit(lr, decay):
 
 for lr in (1e-3, 3e-3, 1e-2):
     fit(lr, 0.0)
-
 ### a step with another learning rate over an array of NumPy
 # hint: build tx entirely from canonopt in place of optax, with numbers that change as \
 canonopt.dynamic(number): the same configuration is the same object. The step that is made again \
@@ -201,7 +187,6 @@ def fit(lr, data):
 
 for lr in (1e-3, 3e-3, 1e-2):
     fit(lr, np.ones(8, np.float32))
-
 ### a spec with another mask
 # hint: give tx.args[0].mask['w'] one value: it is part of the program. Or pass what changes in it \
 as an array, with tx left out of static_argnums and static_argnames, unless a shape, a range, an \

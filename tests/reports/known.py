@@ -22,7 +22,6 @@ def fit(model, x):
 
 model = eqx.nn.Linear(2, 1, key=jax.random.PRNGKey(0))
 results = [fit(model, np.ones((4, 2), np.float32))[0].weight for _ in range(2)]
-
 ### a loss that filter_jit decorates inside a training function
 # patrick-kidger/equinox/issues/307
 # step: 3 traces, by the function itself: function
@@ -35,7 +34,6 @@ def train(model, x):
 
 model = eqx.nn.Linear(2, 1, key=jax.random.PRNGKey(0))
 results = [train(model, np.ones((4, 2), np.float32)) for _ in range(3)]
-
 ### a learning rate that filter_jit takes for static
 # patrick-kidger/equinox/pull/14
 # step: 3 traces, by lr: static value
@@ -48,7 +46,6 @@ def step(x, lr):
 
 for lr in (0.1, 0.2, 0.3):
     results.append(step(jnp.ones(3), lr))  # here
-
 ### a BatchNorm whose state is made again
 # patrick-kidger/equinox/issues/234
 # step: 2 traces, by model.ema_first_time_index.marker: static value
@@ -65,7 +62,6 @@ for _ in range(2):
     model = eqx.nn.BatchNorm(3, axis_name="b", mode="ema")
     state = eqx.nn.State(model)
     results.append(step(model, state, np.ones((4, 3), np.float32)))  # here
-
 ### bf16 parameters and f32 updates
 # google-deepmind/optax/issues/1405
 # step: 3 traces, by model['w']: dtype and opt_state[0].mu['w']: dtype
@@ -84,7 +80,6 @@ opt_state = tx.init(model)
 for _ in range(3):
     model, opt_state = step(model, opt_state)  # here
 results.append(model["w"].shape[0])
-
 ## flax
 ### a step of nnx that is defined in a fit function
 # google/flax/issues/4045
@@ -106,7 +101,6 @@ def fit(model, x):
 
 model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
 results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
-
 ### an optimizer of nnx for each of three rates
 # https://flax.readthedocs.io/en/latest/api_reference/flax.nnx/training/optimizer.html
 # step: 3 traces, by optimizer.tx: transformation
@@ -127,7 +121,6 @@ for lr in (0.1, 0.2, 0.3):
     for _ in range(2):
         step(model, optimizer, np.ones((2, 3), np.float32))  # here
     results.append(model.kernel[...])
-
 ## jax
 ### a number that becomes a strong array
 # jax-ml/jax/issues/4274
@@ -141,7 +134,6 @@ x = 0.0
 for _ in range(3):
     x = step(x)  # here
     results.append(x)
-
 ### parameters that jnp.full makes
 # jax-ml/jax/issues/9952
 # step: 2 traces, by params['scale']: weak type
@@ -153,7 +145,6 @@ params = {"w": jnp.asarray(np.ones(3, np.float32)), "scale": jnp.full(3, 1.0)}
 for _ in range(3):
     params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
-
 ### a batch of NumPy's float64 with x64
 # jax-ml/jax/issues/22688
 # step: 2 traces, by params: dtype
@@ -171,7 +162,6 @@ batch = np.zeros(3)
 for _ in range(3):
     params = step(params, batch)  # here
     results.append(params)
-
 ### a last minibatch that is smaller
 # jax-ml/jax/issues/803
 # step: 2 traces, expected, by x: shape
@@ -183,7 +173,6 @@ data = np.ones((10, 2), np.float32)
 for _ in range(2):
     for start in range(0, 10, 4):
         results.append(step(data[start : start + 4]))  # here
-
 ### a batch that is a tuple, then a list
 # jax-ml/jax/pull/27980
 # step: 2 traces, by batch: structure
@@ -196,7 +185,6 @@ def step(batch):
 
 for batch in ((x, x), [x, x], (x, x)):
     results.append(step(batch))  # here
-
 ### committed parameters and a fresh optimizer state
 # jax-ml/jax/issues/15924
 # step: 1 traces, 2 compiles, by opt_state[0].trace: commitment
@@ -212,7 +200,6 @@ opt_state = tx.init(np.ones(3, np.float32))
 for _ in range(3):
     params, opt_state = step(params, opt_state)  # here
     results.append(params)
-
 ### a trainer with committed parameters and a loss that is a number
 # jax-ml/jax/issues/15924
 # update: 2 traces, by opt_state[0].trace['w']: commitment and metrics['loss']: weak type
@@ -242,7 +229,6 @@ class Trainer:
 trainer = Trainer({"w": np.ones(3, np.float32)})
 trainer.fit([np.full(3, i, np.float32) for i in range(4)])
 results = [trainer.params, trainer.metrics]
-
 ### two arrays of new sizes that are concatenated
 # jax-ml/jax/issues/4865
 # concatenate: 8 compiles at the line, by the operation: shape
@@ -255,7 +241,6 @@ results = [trainer.params, trainer.metrics]
 arrays = [(np.ones(n, np.float32), np.ones(n + 1, np.float32)) for n in range(1, 9)]
 for x, y in arrays:
     results.append(np.asarray(jnp.concatenate((x, y))).sum())  # here
-
 ### a shape, a keyword and a function of a loop
 # jax-ml/jax/pull/19129
 # step: 3 traces, 2 cured, by y['hi']: shape and y: structure
@@ -268,7 +253,6 @@ def step(x, y):
 
 results = [step(1, {"hi": np.arange(3)}), step(1, {"hi": np.arange(4)})]
 results.append(step(1, y={"hi": np.arange(4)}))  # here
-
 ### a lambda as a static argument
 # jax-ml/jax/issues/284
 # step: 3 traces, by f: callable
@@ -280,7 +264,6 @@ def apply(f):
     return step(f, np.ones(3, np.float32))  # here
 
 results = [apply(lambda x: x**2) for _ in range(3)]
-
 ### a named tuple that each batch defines
 # https://docs.jax.dev/en/latest/working-with-pytrees.html
 # step: 3 traces, by batch: structure
@@ -300,7 +283,6 @@ def load(i):
 for i in range(3):
     batch = load(i)
     results.append(step(batch))  # here
-
 ### a method with a static self that is hashed by its value
 # https://docs.jax.dev/en/latest/faq.html
 # step: 4 traces, by self: static value
@@ -327,7 +309,6 @@ class Custom:
 for mul in (1.0, 2.0, 3.0, 4.0):
     custom = Custom(mul)
     results.append(custom.step(np.ones(3, np.float32)))  # here
-
 ### a Partial of a lambda that each call makes
 # https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.Partial.html
 # step: 3 traces, by f: callable
@@ -341,7 +322,6 @@ def scaled(scale):
 for i in range(3):
     f = scaled(np.float32(i))
     results.append(step(f, np.ones(3, np.float32)))  # here
-
 ### a step that counts its traces and is made for each trial
 # https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
 # step: 3 traces, by the function itself: function
@@ -367,7 +347,6 @@ for trial in range(3):
     for _ in range(2):
         params = run(params, np.ones(3, np.float32))  # here
     results.append(params)
-
 ### a step that closes over the data of its fold
 # https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
 # step: 3 traces, by the function itself: function
@@ -382,7 +361,6 @@ def fit(data):
     return params
 
 results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
-
 ## optax
 ### an optimizer with another learning rate
 # google-deepmind/optax/issues/577
@@ -401,7 +379,6 @@ def step(optim, params):
 for lr in (3e-3, 1e-3, 3e-4):
     optim = optax.adam(lr)
     results.append(step(optim, np.zeros(3, np.float32)))  # here
-
 ### a step that is made around an optimizer
 # google-deepmind/optax/issues/353
 # step: 3 traces, by the function itself: function
@@ -418,7 +395,6 @@ for _ in range(3):
     optim = optax.adam(1e-3)
     run = make_step(optim)
     results.append(run(params, optim.init(params))[0])  # here
-
 ### a line search that runs outside of a jit
 # google-deepmind/optax/issues/1171
 # while: 3 compiles at the line, by the operation: function
@@ -440,7 +416,6 @@ for _ in range(3):
     updates, state = tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)  # here
     x = optax.apply_updates(x, updates)
     results.append(x)
-
 ### two optimizers that are meant to be two
 # google-deepmind/optax/issues/353
 # step: 2 traces, expected, by opt_state[0]: structure and tx: transformation
@@ -454,7 +429,6 @@ adam, sgd = optax.adam(1e-3), optax.sgd(1e-3)
 for tx in (adam, sgd, adam, sgd):
     opt_state = tx.init(params)
     results.append(step(params, opt_state, tx=tx))  # here
-
 ## others
 ### an attribute that is a Python float, then an array
 # PlasmaControl/DESC/pull/1963
@@ -473,7 +447,6 @@ field = Field(2.0)
 for _ in range(3):
     field = step(field, np.ones(2, np.float32))  # here
     results.append(field.scale)
-
 ### a step that is compiled under a mesh and called without
 # AI-Hypercomputer/maxtext/pull/4934
 # step: 2 traces, by with mesh: context
@@ -489,7 +462,6 @@ with mesh:
     step.lower(x).compile()
 for _ in range(2):
     results.append(step(x))  # here
-
 ## as it should be
 ### an inner function, called by itself and in a trace
 # jax-ml/jax/issues/7155
@@ -507,7 +479,6 @@ def outer(x):
 state = np.arange(5, dtype=np.uint32)
 step(state)
 outer(state)  # here
-
 ### a jitted function as a static argument of two others
 # jax-ml/jax/issues/284
 # step: 1 traces
@@ -522,7 +493,6 @@ for _ in range(2):
     step(x)
     g(step, x)
     h(step, x)  # here
-
 ### a BatchNorm in a training loop
 # patrick-kidger/equinox/issues/234
 # step: 1 traces
@@ -534,7 +504,6 @@ def step(model, state, x):
 
 for _ in range(3):
     _, state = step(model, state, np.ones((4, 3), np.float32))  # here
-
 ### five buckets of lengths
 # jax-ml/jax/issues/26265
 # step: 5 traces
@@ -545,7 +514,6 @@ def step(tokens):
 for _ in range(2):
     for length in (16, 32, 64, 128, 256):
         step(np.ones((2, length), np.int32))  # here
-
 ### a batch whose keys come in another order
 # jax-ml/jax/issues/4085
 # step: 1 traces
@@ -556,7 +524,6 @@ def step(batch):
 x, y = np.ones((2, 3), np.float32), np.zeros(2, np.float32)
 for batch in ({"image": x, "label": y}, {"label": y, "image": x}, dict(label=y, image=x)):
     results.append(step(batch))  # here
-
 ### a step that each epoch jits again, with donation
 # https://docs.jax.dev/en/latest/buffer_donation.html
 # step: 1 traces
@@ -569,7 +536,6 @@ for epoch in range(3):
     for _ in range(2):
         params = train(params, np.ones(4, np.float32))  # here
 results.append(params["w"])
-
 ### a warm-up that looks for NaNs
 # https://docs.jax.dev/en/latest/debugging/flags.html
 # step: 1 traces

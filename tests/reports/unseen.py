@@ -20,14 +20,12 @@ total = 0
 for i in range(4):
     total = step(total, i)  # here
     results.append(total)
-
 ### a vmap of a new lambda, operation by operation
 # jax-ml/jax/issues/7449
 # cos: 1 compiles at the line
 x = np.ones((4, 3), np.float32)
 for i in range(3):
     results.append(jax.vmap(lambda row: jnp.cos(row))(x))  # here
-
 ### a function that unravels, as a static argument
 # jax-ml/jax/pull/13834
 # step: 1 traces
@@ -42,7 +40,6 @@ for _ in range(3):
     flat, unravel = ravel_pytree(params)
     params = step(unravel, flat)  # here
     results.append(params)
-
 ### a Linen module that is made again, as a static argument
 # google/flax/issues/386
 # step: 1 traces
@@ -57,7 +54,6 @@ params = linen.Dense(2).init(jax.random.key(0), x)
 for _ in range(3):
     model = linen.Dense(2)
     results.append(step(model, params, x))  # here
-
 ### NumPy's doubles and JAX's floats without 64 bits
 # jax-ml/jax/issues/1239
 # step: 1 traces
@@ -69,7 +65,6 @@ mean = np.zeros(3)
 for n, sample in enumerate((np.ones(3), jnp.ones(3), [1.0, 2.0, 3.0]), 1):
     mean = step(mean, np.asarray(sample), np.float64(n))  # here
     results.append(mean)
-
 ### a mesh and a jit that each epoch makes again
 # keras-team/keras/pull/22834
 # step: 1 traces
@@ -84,7 +79,6 @@ for epoch in range(3):
     train = jax.jit(step, in_shardings=(everywhere, by_rows), out_shardings=everywhere)
     params = train(jax.device_put(params, everywhere), np.ones((4, 3), np.float32))  # here
     results.append(params)
-
 ### a step that calls back with a lambda
 # https://docs.jax.dev/en/latest/debugging/print_breakpoint.html
 # step: 1 traces
@@ -98,7 +92,6 @@ def step(params, x):
 for _ in range(3):
     params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
-
 ### a step that each iteration lowers and compiles
 # https://docs.jax.dev/en/latest/aot.html
 # step: 1 traces
@@ -110,7 +103,6 @@ for i in range(3):
     x = np.full(3, i, np.float32)
     params = step.lower(params, x).compile()(params, x)  # here
     results.append(params)
-
 ### a step that is watched from its second call on
 # jax-ml/jax/issues/2814
 # step: 1 traces
@@ -122,7 +114,6 @@ for i in range(4):
     with jax.log_compiles(i > 0), jax.named_scope(f"step {i}"):
         params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
-
 ### an NNX model that each seed makes again
 # google/flax/issues/4329
 # step: 1 traces
@@ -133,7 +124,6 @@ def step(model, x):
 for seed in range(3):
     model = nnx.Linear(3, 2, rngs=nnx.Rngs(seed))
     results.append(step(model, np.ones((4, 3), np.float32)))  # here
-
 ### a model whose arrays are replaced
 # patrick-kidger/equinox/issues/1110
 # step: 1 traces
@@ -146,14 +136,12 @@ for seed in range(3):
     model = make(key=jax.random.key(seed))
     model = eqx.tree_at(lambda model: model.layers[0].bias, model, np.full(4, seed, np.float32))
     results.append(step(model, np.ones((2, 3), np.float32)))  # here
-
 ### rows that are taken by number
 # jax-ml/jax/issues/12198
 # dynamic_slice: 1 compiles at the line
 table = jnp.asarray(np.arange(12, dtype=np.float32).reshape(4, 3))
 for i in range(4):
     results.append(table[i])  # here
-
 ## diffrax
 ### a solve of a vector field that the function defines
 # patrick-kidger/diffrax/issues/142
@@ -175,7 +163,6 @@ def solve(start):
     ).ys
 
 results = [solve(jnp.full(2, i, jnp.float32)) for i in range(3)]
-
 ## equinox
 ### a model that jits a function of its own when it is made
 # patrick-kidger/equinox/issues/686
@@ -203,7 +190,6 @@ def step(model, x):
 for seed in range(3):
     model = Trajectory(jax.random.key(seed))
     results.append(step(model, np.ones(1, np.float32)))  # here
-
 ### a module with an integer that counts
 # patrick-kidger/equinox/issues/1062
 # step: 4 traces, by scene.shift: static value
@@ -222,7 +208,6 @@ scene = Scene(np.arange(5, dtype=np.float32), 0)
 for i in range(4):
     scene = eqx.tree_at(lambda scene: scene.shift, scene, i)
     results.append(step(scene))  # here
-
 ### a sequence of layers with a lambda
 # https://docs.kidger.site/equinox/api/transformations/
 # step: 3 traces, by model.layers[1].fn: callable
@@ -240,7 +225,6 @@ def step(model, x):
 for seed in range(3):
     model = make_model(jax.random.key(seed))
     results.append(step(model, np.ones((2, 3), np.float32)))  # here
-
 ### a number of segments that each batch counts
 # patrick-kidger/equinox/issues/903
 # step: 3 traces, by count: static value
@@ -255,7 +239,6 @@ x = np.arange(4, dtype=np.float32)
 for last in (1, 3, 2):
     segments = np.asarray([0, 1, 1, last], np.int32)
     results.append(step(x, segments, int(segments.max()) + 1))  # here
-
 ## flax
 ### a discriminator whose optimizer each epoch makes again
 # google/flax/issues/5548
@@ -275,7 +258,6 @@ for epoch in range(3):
     for _ in range(2):
         step(model, optimizer, np.ones((4, 3), np.float32))  # here
     results.append(model.kernel[...])
-
 ### a model that is trained and evaluated
 # https://flax.readthedocs.io/en/stable/guides/view.html
 # step: 2 traces, expected, by model.dropout.deterministic: static value
@@ -297,7 +279,6 @@ for epoch in range(2):
     results.append(step(model, np.ones((4, 3), np.float32)))
     model.eval()
     results.append(step(model, np.ones((4, 3), np.float32)))  # here
-
 ### a train state with a new function for each seed
 # google/flax/issues/1495
 # step: 3 traces, by state.apply_fn: callable
@@ -321,7 +302,6 @@ for seed in range(3):
     state = train_state.TrainState.create(apply_fn=apply_fn, params=params, tx=tx)
     state = step(state, np.ones((4, 3), np.float32))  # here
     results.append(state.params)
-
 ### a state class that is loaded again
 # google/flax/issues/2286
 # step: 3 traces, by state: structure
@@ -352,7 +332,6 @@ for _ in range(3):
     for _ in range(2):
         state = step(state, np.ones(3, np.float32))  # here
     results.append(state.params)
-
 ## jax
 ### a simulation whose time starts from a Python float
 # google-deepmind/mujoco/issues/2306
@@ -371,7 +350,6 @@ data = {"qpos": jnp.asarray(np.zeros(3, np.float32)), "qvel": qvel, "time": jnp.
 for _ in range(4):
     data = step(data)  # here
     results.append(data["qpos"])
-
 ### a bound that is a float at first and NumPy's after a fit
 # PlasmaControl/DESC/pull/1963
 # step: 2 traces, by bound: weak type
@@ -390,7 +368,6 @@ for _ in range(3):
     clipped = step(x, bound)  # here
     bound = np.asarray(clipped).max() - 0.5
     results.append(clipped)
-
 ### videos with other numbers of frames
 # google-deepmind/tapnet/issues/44
 # step: 3 traces, expected, by frames: shape
@@ -406,7 +383,6 @@ videos = [np.full((frames, 4), frames, np.float32) for frames in (5, 3, 4)]
 for _ in range(2):
     for video in videos:
         results.append(step(params, video))  # here
-
 ### an optimization whose points grow by one each time
 # alonfnt/bayex/issues/64
 # step: 5 traces, by seen: shape
@@ -423,7 +399,6 @@ seen = np.zeros(0, np.float32)
 for i in range(1, 6):
     seen = np.append(seen, np.float32(i))
     results.append(step(seen))  # here
-
 ### columns with the smallest dtype that holds them
 # ryan112358/mbi/pull/193
 # step: 3 traces, by column: dtype
@@ -439,7 +414,6 @@ columns = [np.arange(8) * scale for scale in (1, 100, 10_000)]
 for column in columns:
     column = column.astype(np.min_scalar_type(column.max()))
     results.append(step(table, column))  # here
-
 ### a key that a checkpoint gives back as its data
 # google/orbax/issues/620
 # step: 2 traces, by key: dtype
@@ -456,7 +430,6 @@ saved = np.asarray(jax.random.key_data(key))
 for _ in range(2):
     key = jnp.asarray(saved)
     results.append(step(key, x))
-
 ### a recurrent cell that gets no state at first
 # google/flax/issues/16
 # step: 2 traces, expected, by hidden: none
@@ -475,7 +448,6 @@ weights, hidden = np.eye(3, dtype=np.float32), None
 for i in range(4):
     hidden = step(weights, hidden, np.full(3, i, np.float32))  # here
     results.append(hidden)
-
 ### metrics that get their keys in the first step
 # jax-ml/jax/issues/4274
 # step: 2 traces, by metrics: structure
@@ -491,7 +463,6 @@ for epoch in range(2):
     for i in range(3):
         metrics = step(metrics, np.full(3, i, np.float32))  # here
     results.append(metrics["loss"])
-
 ### a pullback as an argument
 # jax-ml/jax/issues/3755
 # step: 3 traces, by pullback.fun: callable
@@ -514,7 +485,6 @@ for _ in range(3):
     pullback = jax.vjp(loss, params)[1]
     params = step(pullback, params)  # here
     results.append(params)
-
 ### a scale by position and by keyword
 # jax-ml/jax/pull/595
 # step: 2 traces, by scale: structure
@@ -528,7 +498,6 @@ def step(x, scale):
 for _ in range(2):
     results.append(step(x, np.float32(2.0)))
     results.append(step(x, scale=np.float32(3.0)))  # here
-
 ### a static kernel with a hash and without equality
 # jax-ml/jax/issues/14743
 # step: 3 traces, by kernel: static value
@@ -552,7 +521,6 @@ def step(kernel, x):
 for _ in range(3):
     kernel = Kernel(2.0)
     results.append(step(kernel, np.ones(3, np.float32)))  # here
-
 ### a noise level among the meta fields of a dataclass
 # ryan112358/mbi/pull/196
 # step: 3 traces, by measurement.stddev: static value
@@ -576,7 +544,6 @@ def step(x, measurement):
 for stddev in (1.0, 2.0, 4.0):
     measurement = Measurement(np.ones(3, np.float32), stddev)
     results.append(step(np.zeros(3, np.float32), measurement))  # here
-
 ### a sampler whose run closes over its data
 # pyro-ppl/numpyro/issues/441
 # step: 3 traces, by the function itself: function
@@ -605,7 +572,6 @@ class Sampler:
 sampler = Sampler(0.1)
 datasets = [np.full(4, i, np.float32) for i in range(3)]
 results = [sampler.run(np.zeros(4, np.float32), data) for data in datasets]
-
 ### a bound method that each call jits
 # jax-ml/jax/issues/19570
 # step: 3 traces, by the function itself: function
@@ -625,7 +591,6 @@ class Policy:
 policy = Policy(np.eye(3, dtype=np.float32))
 for i in range(3):
     results.append(jax.jit(policy.step)(np.full(3, i, np.float32)))  # here
-
 ### a Jacobian of a lambda that each outer iteration jits
 # PlasmaControl/DESC/issues/1191
 # <lambda>: 3 traces, by the function itself: function
@@ -643,7 +608,6 @@ for target in (2.0, 3.0, 4.0):
     for _ in range(2):
         x = x - 0.1 * jacobian(x).sum(0)  # here
     results.append(x)
-
 ### a checkpointed block that each layer wraps again
 # jax-ml/jax/issues/9661
 # step: 1 traces, 3 compiles, by the function itself: function
@@ -659,7 +623,6 @@ x = jnp.asarray(np.ones(3, np.float32))
 for layer in weights:
     x = jax.jit(jax.checkpoint(step))(layer, x)  # here
     results.append(x)
-
 ### a shard_map that each batch makes again
 # https://docs.jax.dev/en/latest/notebooks/shard_map.html
 # step: 3 traces, by the function itself: function
@@ -677,7 +640,6 @@ for i in range(3):
     results.append(  # here
         jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(batch)
     )
-
 ### a straight-through estimator that a function of the levels makes
 # flaport/inverse_design/issues/13
 # step: 3 traces, by the function itself: function
@@ -697,7 +659,6 @@ x = np.linspace(0.0, 1.0, 5, dtype=np.float32)
 for _ in range(3):
     rounding = make_rounding(4)
     results.append(jax.jit(rounding)(x))  # here
-
 ### a solve within a default device and one without
 # uwplasma/vmex/pull/325
 # step: 2 traces, expected, by jax_default_device: context
@@ -712,7 +673,6 @@ for _ in range(2):
     results.append(step(x))
     with jax.default_device(jax.devices()[0]):
         results.append(step(x))  # here
-
 ### an evaluation with 64 bits of what is trained with 32
 # patrick-kidger/diffrax/issues/523
 # step: 2 traces, expected, by jax_enable_x64: context
@@ -727,7 +687,6 @@ for _ in range(2):
     results.append(step(x))
     with jax.enable_x64(True):
         results.append(step(x))  # here
-
 ### a sampler that clears the caches after each chain
 # svenguenther/OLE/issues/6
 # step: 3 traces, by the cache: cleared
@@ -742,7 +701,6 @@ for epoch in range(3):
         params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
     jax.clear_caches()
-
 ### a step that is compiled ahead of time for a batch without sharding
 # AI-Hypercomputer/maxtext/pull/4174
 # step: 2 traces, by batch: sharding
@@ -759,7 +717,6 @@ step.lower(params, dummy).compile()
 for i in range(3):
     batch = jax.device_put(np.full((4, 3), i, np.float32), by_rows)
     results.append(step(params, batch))  # here
-
 ### pretrained parameters that device_put places
 # jax-ml/jax/issues/15924
 # step: 1 traces, 2 compiles, by params: commitment
@@ -774,7 +731,6 @@ fresh = jnp.asarray(np.ones(3, np.float32))
 pretrained = jax.device_put(np.full(3, 2, np.float32), fresh.sharding)
 for params in (fresh, pretrained, fresh):
     results.append(step(params, np.ones(3, np.float32)))  # here
-
 ### a counter of steps that is not on the mesh
 # marin-community/marin/pull/8911
 # step: 2 traces, by state['count']: sharding
@@ -790,7 +746,6 @@ state = {"params": params, "count": jnp.asarray(0, jnp.int32)}
 for _ in range(3):
     state = step(state, np.ones(4, np.float32))  # here
     results.append(state["params"])
-
 ### a warm-up without donation
 # jax-ml/jax/issues/9237
 # step: 1 traces, 2 compiles, expected, by donate_argnums: options
@@ -805,7 +760,6 @@ train = jax.jit(step, donate_argnums=0)
 for _ in range(3):
     params = train(params, x)  # here
 results.append(params)
-
 ### a scan with a body that each simulation defines
 # jax-ml/jax/issues/2251
 # scan: 3 compiles at the line, 0 cured, by the operation: function
@@ -821,7 +775,6 @@ def simulate(rate, forces):
 
 forces = np.ones(4, np.float32)
 results = [simulate(0.1, forces) for _ in range(3)]
-
 ### a piecewise function of new lambdas
 # jax-ml/jax/issues/7693
 # _piecewise: 3 compiles at the line, 0 cured, by the operation: function
@@ -833,7 +786,6 @@ def soft(x):
     return jnp.piecewise(x, [x < 0, x > 1], [lambda x: -x, lambda x: x**0.5, lambda x: x])  # here
 
 results = [soft(np.full(3, i, np.float32)) for i in range(3)]
-
 ### a padding that is compiled for each length
 # markean/aimz/issues/174
 # _pad: 4 compiles at the line, 0 cured, by the operation: shape
@@ -848,7 +800,6 @@ for length in (2, 5, 3, 7):
     tokens = np.arange(length, dtype=np.int32)
     padded = jnp.pad(tokens, (0, 8 - length))  # here
     results.append(step(padded))
-
 ## optax
 ### a chain with a mask that each fold builds
 # google-deepmind/optax/pull/1693
@@ -875,7 +826,6 @@ for fold in range(3):
     for _ in range(2):
         params, state = step(optimizer, params, state, np.full(3, fold, np.float32))  # here
     results.append(params)
-
 ### an injected learning rate that a float replaces
 # google-deepmind/optax/issues/1414
 # step: 2 traces, by state.hyperparams['learning_rate']: weak type
@@ -895,7 +845,6 @@ for i in range(4):
         state.hyperparams["learning_rate"] = 0.01
     params, state = step(params, state, np.ones(3, np.float32))  # here
     results.append(params)
-
 ### a line search whose first state has a weak count
 # google-deepmind/optax/pull/1175
 # step: 2 traces, by state[1].info.num_linesearch_steps: weak type

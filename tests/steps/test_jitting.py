@@ -652,18 +652,6 @@ def test_a_program_keeps_nothing_that_a_spec_holds(rate, also):
     assert reference() is None
 
 
-@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
-def test_a_captured_number_is_told_apart_from_one_of_numpy(jit):
-    updates = jnp.ones(2, jnp.bfloat16)
-
-    def dtype_with(number):
-        optim = canonopt.scale(canonopt.dynamic(number))
-        return jit(lambda updates: optim.update(updates, optim.init(updates))[0])(updates).dtype
-
-    # JAX does not promote a number of NumPy weakly.
-    assert (dtype_with(0.1), dtype_with(np.float64(0.1))) == (jnp.bfloat16, jnp.float32)
-
-
 @pytest.mark.parametrize("inner", [jax.jit, canonopt.jit, canonopt.filter_jit])
 def test_a_jitted_function_may_be_called_by_itself_between_fits(inner):
     globals()["loss_now"] = loss = inner(doubled)

@@ -684,24 +684,21 @@ class Row:
 -> x * len(Row.kind.__args__)
 ~ Row.kind = dict[str, int]
 ~ Row.kind = int | str | None
-### a protocol whose attributes are looked up by name
+### numbers of Python and of NumPy in a captured spec
+for number in (0.1, np.float64(0.1)):  # which JAX does not promote weakly
+    optim = canonopt.scale(canonopt.dynamic(number))
+    yield jit(lambda x: optim.update(x, optim.init(x))[0])(jnp.ones(2, jnp.bfloat16))
+### a method and an attribute of a protocol
 @typing.runtime_checkable
 class Goes(typing.Protocol):
     def go(self): ...
 class Thing: ...
 thing, scale, Goes.rate = Thing(), "rate", 2.0
+-> x * (2 if isinstance(thing, Goes) else 3)
 -> x * getattr(Goes, scale) * (2 if isinstance(thing, Goes) else 3)
 ~ Goes.rate = 3.0
 ~ Thing.go = lambda self: None
 ~ Goes.register(Thing)
-### a method of a protocol
-@typing.runtime_checkable
-class Goes(typing.Protocol):
-    def go(self): ...
-class Thing: ...
-thing = Thing()
--> x * (2 if isinstance(thing, Goes) else 3)
-~ Thing.go = lambda self: None
 ### an array that a body keeps
 def fit(value):
     data, held, seen = jnp.full(2, value), {}, []
