@@ -123,12 +123,6 @@ def times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return `a, b and c`."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def aligned(rows: list[tuple[object, ...]]) -> list[str]:
     """Return the lines of a table whose columns are as wide as their cells."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]

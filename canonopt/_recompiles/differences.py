@@ -50,6 +50,12 @@ def shortened(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def cut_to_difference(before: str, after: str) -> tuple[str, str]:
     """Cut two different texts to where they differ."""
     pairs = enumerate(zip(before, after, strict=False))

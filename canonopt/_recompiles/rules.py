@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Self
 
 import attrs
 
-from .._texts import listed, times
-from .differences import Difference, nearest
+from .._texts import times
+from .differences import Difference, listed, nearest
 from .records import FUNCTION, GIVEN, TRANSFORMS, Call
 
 # --- causes ---------------------------------------------------------------------------------------

@@ -48,9 +48,9 @@ from .._python_internals.libraries import (
 )
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
-from .._texts import is_gradient_transformation, listed, text_of
+from .._texts import is_gradient_transformation, text_of
 from ..errors import CanonoptError, StaleReadError
-from .differences import shortened
+from .differences import listed, shortened
 
 # --- what a function reads ------------------------------------------------------------------------
 
