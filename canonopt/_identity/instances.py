@@ -8,6 +8,7 @@ change.
 
 import dataclasses
 import enum
+import logging
 import pathlib
 import types
 from collections.abc import Callable, Hashable, Iterator
@@ -18,7 +19,7 @@ from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import UNBOUND, Mode, Reader, fixed, is_plain
+from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -284,7 +285,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
 def _is_by_name(cls: type) -> bool:
     """Return True for a class whose instances count by what code names of them."""
     is_mutable = has_only_attributes(cls) and not _is_frozen(cls)
-    return is_mutable and cls is not object and is_plain(cls)
+    return is_mutable and cls is not object and (is_plain(cls) or cls in LOGGERS)
 
 
 def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
@@ -359,6 +360,16 @@ def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
     names = _IMMUTABLE[f"{kind.__module__}.{kind.__qualname__}"]
     parts = {name: getattr(value, name) for name in names}
     reader.add_named(parts, fixed(mode), immutable=True)
+
+
+def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
+    """Read what a logger takes, and what code names of it.
+
+    Where a message goes is no part of a program, as for `print`.
+    """
+    levels = value.getEffectiveLevel(), value.manager.disable
+    reader.out += (*levels, value.disabled)
+    read_instance(reader, value, mode)
 
 
 _OF_FILES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))

@@ -15,6 +15,7 @@ import copy
 import dataclasses
 import functools
 import importlib.util
+import logging
 import struct
 import sys
 import types
@@ -561,6 +562,8 @@ class Reader:
         names = self._names_of[id(instance)]
         if self.reads_any_attribute or None in names or not names.isdisjoint(self._passed):
             return True
+        if type(instance) in LOGGERS and not self.named.isdisjoint(_OF_LOGGERS):
+            return True
         called = (n for base in type(instance).__mro__ for n in self._passing.get(id(base), ()))
         return any(name in self.named or name in _ASKED_OF_ATTRIBUTES for name in called)
 
@@ -689,6 +692,12 @@ def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
 
 
 _REGISTRY = type(vars(abc.ABC)["_abc_impl"])
+LOGGERS = logging.Logger, logging.RootLogger
+_MESSAGES = "critical debug error exception fatal info log warn warning".split()
+# What may read more of a logger than its level, and does not name that.
+_OF_LOGGERS = frozenset(dir(logging.Logger)).difference(
+    *(dir(object), _MESSAGES, ("isEnabledFor", "getEffectiveLevel"))
+)
 _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
 _CONSTRUCTORS = ("__init__", "__new__")
 _NOT_OF_INSTANCES = (classmethod, staticmethod, *FIELDS)

@@ -3,7 +3,6 @@
 import collections
 import enum
 import inspect
-import logging
 import operator
 import pathlib
 import re
@@ -31,9 +30,10 @@ from .instances import (
     read_enum,
     read_immutable,
     read_instance,
+    read_logger,
     read_path,
 )
-from .reader import ATOMS, NOW, HoldsArray, Mode, Reader, Rule, fixed
+from .reader import ATOMS, LOGGERS, NOW, HoldsArray, Mode, Reader, Rule, fixed
 
 MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
 
@@ -69,14 +69,6 @@ def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
         reader.out += (np.ufunc, value.__name__)
     else:
         reader.stop(value)  # of `numpy.frompyfunc`: the function in it cannot be read
-
-
-def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
-    """Read what it logs. Where that goes is no part of a program, as for `print`."""
-    reader.add_identity(value)
-    reader.reading.can_change = reader.reading.reads_data = True
-    levels = value.level, value.getEffectiveLevel(), value.manager.disable
-    reader.out += (*levels, value.disabled)
 
 
 # Types of values that are what these parts are, and cannot change.
@@ -312,7 +304,7 @@ VALUES: dict[type, Rule] = {
     **dict.fromkeys((list, dict, set, collections.deque, types.MappingProxyType), read_container),
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     np.ufunc: read_ufunc,
-    **dict.fromkeys((logging.Logger, logging.RootLogger), read_logger),
+    **dict.fromkeys(LOGGERS, read_logger),
     type: read_class,
     **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
     **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath), read_path),

@@ -674,10 +674,10 @@ for kind in (Plain, Items):
 ### what a logger takes
 log = logging.Logger("own")
 -> x * (2 if log.isEnabledFor(logging.DEBUG) else 3)
--> x * len(logging.getLevelName(log.level))
+-> x * (log.level + len(log.handlers) + log.hasHandlers())
 ~ log.setLevel("DEBUG")
 ~ log.manager.disable = logging.DEBUG
-~ log.manager.disable, log.disabled = 0, True
+~ log.manager.disable, log.disabled, log.handlers = 0, True, [None]
 ### annotations in a class
 class Row:
     kind = list[int]
