@@ -84,9 +84,13 @@ class Program:
         options = {**jitted.options, **(argument_options(jitted.plain) or {})}
         self.call = jit_with_captured(call, jitted.wrapped, options)
         self.structure = structure  # of the arguments that it is traced for
-        # JAX matches `out_shardings` with the whole result.
-        self.returns_tree = jitted.options.get("out_shardings") is not None
+        self.returns_tree = _returns_tree(jitted)
         self.pinned = pinned  # of which the key has the ids
+
+
+def _returns_tree(jitted: Jitted) -> bool:
+    """Return True if JAX matches a tree of `out_shardings` with the whole result."""
+    return jitted.options.get("out_shardings") is not None
 
 
 def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -152,7 +156,7 @@ class _Tracing:
         except TypeError:
             return result  # which JAX refuses, and names the place
         self.output = output
-        return result if self.jitted.options.get("out_shardings") is not None else leaves
+        return result if _returns_tree(self.jitted) else leaves
 
 
 # --- calls ----------------------------------------------------------------------------------------
