@@ -156,9 +156,6 @@ class Trains(typing.Protocol):
     def _train(self, x): ...
 
 
-LOG = logging.getLogger(__name__)
-
-
 @attrs.define  # with slots
 class Rated:
     x: jax.Array = attrs.field(converter=jnp.asarray)
@@ -287,6 +284,7 @@ def soft_abs(x):
 
 soft_abs.defjvps(lambda dx, answer, x: x / answer * dx)
 
+LOG = logging.getLogger(__name__)
 TABLE = jnp.asarray(np.linspace(0.5, 1.5, 3, dtype=np.float32))
 
 
@@ -443,6 +441,7 @@ def step(w, x):
 x, _ = make_data(key)
 return jit(step)(jnp.zeros_like(x), x)
 ### a class that a protocol asks, captures
+Trains.__annotations__  # which Python 3.11 adds to the class at the first `isinstance`
 x, made = make_data(key)[0], Base()
 return jit(lambda w: w - x * (0.5 if isinstance(made, Trains) else 0.1))(jnp.zeros_like(x))
 ### trees of output shardings, jit captures
