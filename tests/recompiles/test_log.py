@@ -20,6 +20,8 @@ from canonopt._recompiles.rules import CLEARED, HANDFUL
 from ..support.counting import all_compiles, fresh, line_marked
 from ..support.scenarios import array, committed, ones
 
+IS_COUNTED = jax.__version_info__ >= (0, 9)  # so that clearings of the caches show
+
 
 def test_failed_traces():
     @jax.jit
@@ -254,6 +256,7 @@ def test_operations_that_are_compiled_one_by_one_are_one_line_and_expected():
     assert len([entry for entry in line.entries if not entry.compiled_again]) >= 10
 
 
+@pytest.mark.skipif(not IS_COUNTED, reason="this jax does not count traces")
 def test_a_line_that_runs_again_after_the_caches_were_cleared_is_told_of_that():
     x = array(8)
     with canonopt.compile_log() as log:
@@ -376,9 +379,6 @@ def test_what_each_step_appends_belongs_in_a_list():
         assert cause.hints[0].endswith("Append to a Python list, and stack it once")
 
 
-# --- expected recompiles, and how the calls of avoidable ones differ ------------------------------
-
-
 def causes(run):
     jax.clear_caches()
     with canonopt.compile_log() as log:
@@ -430,7 +430,7 @@ EXPECTED = {
     "modes": static("train", "eval", "test"),
     "batches with and without labels": given({"x": ones(3), "y": ones(3)}, {"x": ones(3)}),
     "a first call per mesh": lambda: given(*meshes())(),
-    "a clearing between two phases": lambda: cleared(2),
+    **({"a clearing between two phases": lambda: cleared(2)} if IS_COUNTED else {}),
     "buckets of lengths": given(*map(ones, (8, 16, 24, 8, 24))),
     "two sizes of a loop": static(10, 20),
 }
@@ -450,7 +450,7 @@ def test_a_handful_of_programs_is_expected(name):
 
 LISTS = [[ones(1)] * n for n in range(1, 20)]
 AVOIDABLE = {
-    "a clearing after each phase": (lambda: cleared(3), None),
+    **({"a clearing after each phase": (lambda: cleared(3), None)} if IS_COUNTED else {}),
     "a growing batch": (given(*map(ones, (1, 2, 3))), "x grows by one"),
     "a growing context": (given(*(ones(1, n) for n in range(8, 56, 8))), "x grows by 8 each time"),
     "a shrinking batch": (given(*map(ones, range(18, 0, -3))), "x shrinks by 3 each time"),
