@@ -241,7 +241,7 @@ class Difference:
             or (is_value and part.before.kind != "value" and part.before.token != part.after.token)
         ]
 
-    @property
+    @functools.cached_property
     def visible(self) -> Part | None:
         """Return another optimizer, or else the innermost part that looks different, if one does.
 
