@@ -46,18 +46,18 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     attributes = vars(function)
     if attributes and (original := attributes.get("__canonical_original__")) is not None:
         if mode == "given":
-            reader.read_instead(original, mode)  # which `hoist` was given
-        elif not reader.was_seen(function, mode):  # a call that returns it returns its own
+            reader.read_instead(original, mode)  # `hoist` was given this one
+        elif not reader.was_seen(function, mode):  # notes it: each call returns its own
             reader.out.append("hoisted")
             reader.add(original, mode)
         return
     if attributes and (owner := attributes.get("__canonical_owner__")) is not None:
-        # One of canonopt's own, which stands for something else: `update` of a spec.
+        # A function of canonopt's own stands for its owner, as `update` stands for a spec.
         reader.out.append(function.__name__)
         reader.add(owner, fixed(mode))
         return
     is_library = is_library_function(function)
-    # Before the instructions are read, which takes long for all of Optax's factories.
+    # The instructions are read only after this: that takes long for all of Optax's factories.
     if is_library and is_stable(function):
         read_stable(reader, function, mode)
         return
@@ -72,7 +72,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     if "__wrapped__" in attributes and _read_type_checked(reader, function, mode):
         return
     _add_code(reader, function, code, mode)
-    # A factory may read this of a function, besides calling it.
+    # A factory may read these attributes of a function, besides calling it.
     out += (function.__name__, function.__qualname__)
     reader.add(function.__module__, mode)
     reader.add(function.__doc__, mode)
@@ -87,7 +87,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         out += (name, annotation_key(annotation))
     if attributes:
         _add_attributes(reader, function, mode)
-    # What a library has is taken to be constant, but not what a function reads that it has made.
+    # The globals of functions that the standard library, JAX or Optax made count as constant.
     if not is_known(function.__code__.co_filename):
         reader.add_globals(function, code)
 
@@ -95,15 +95,15 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
 def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
     reader.out.append(code.key)
     if mode != "live":
-        # The namespace in which its names are looked up. The function keeps it alive, but a program
-        # outlives the function that was read "now".
+        # The names of the code are looked up in this namespace. The function keeps it alive, but a
+        # program outlives the function that was read "now".
         reader.out.append(id(function.__globals__))
         if mode in NOW:
             reader.reading.pinned.append(function.__globals__)
 
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
-    # What a function of a library rebinds when it is traced.
+    # A function of a library rebinds these variables when it is traced.
     own = code.stores if is_library_function(function) else ()
     rebindable_names = () if mode == "live" else rebindable_variables(function)
     for name, cell in cells_of(function):
@@ -112,30 +112,30 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             reader.note_part(value)
             continue
         how = mode
-        # That of `jax.vmap` has None for a mesh axis that is not given.
+        # The wrapper of `jax.vmap` stores to a variable that is None if no mesh axis is given.
         if name in rebindable_names and not (value is None and name in own):
             reader.reading.reads_data = True
             if mode == "held":
-                # Later its value may be another one, for all functions that share this very
-                # variable. So it counts by identity, as something mutable does.
+                # The variable may get another value later, for all functions that share it. So it
+                # counts by identity, as a mutable object does.
                 how = "live"
                 reader.add_identity(cell)
                 is_library = is_library_function(function)
                 reader.note(function, OF_LIBRARY if is_library else rebindable(name))
         if mode in NOW and name in own:
-            # As Optax's schedules round their numbers. What was there before the trace counts.
+            # Optax's schedules round their numbers so. The value from before the trace counts.
             _, value = reader.reading.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.judge_module(function, value, code, name)
         if isinstance(value, type) and name == "__class__" and name not in code.passed:
-            # Of `super()`, which makes no instance.
+            # `super()` loads this cell, and makes no instance.
             reader.add_class(value)
         else:
             reader.add(value, how, name)
 
 
 def annotation_key(annotation: Any) -> Any:
-    """Return what counts of an annotation: the token of a class, or the text of anything else."""
+    """Return a word for an annotation: the token of a class, or the text of anything else."""
     # jaxtyping makes a new class for each annotation.
     is_class = isinstance(annotation, type) and not hasattr(annotation, "dim_str")
     return token_of(annotation) if is_class else repr(annotation)
@@ -152,7 +152,7 @@ def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) ->
     }
     is_wrapper = attributes.keys() <= {"__wrapped__"}
     if mode == "held" and not is_wrapper and not is_library_function(function):
-        # Any code may give them a meaning, and set them at any time.
+        # Any code may give the attributes a meaning, and set them at any time.
         reader.add_identity(function, has_attributes(attributes))
     reader.add_named(attributes, mode)
 
@@ -166,7 +166,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
     wrapped = vars(function)["__wrapped__"]
     defaults = function.__kwdefaults__ or {}
     if defaults.get("__beartype_func") is wrapped:
-        # Without the code, in which names are made of ids.
+        # The code is left out, because names in it are made of ids.
         reader.out.append("beartype")
         reader.add(defaults.get("__beartype_conf"), "live")
     elif function.__code__.co_qualname == "jaxtyped.<locals>.wrapped_fn":
@@ -181,7 +181,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
 
 
 def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read what a library has under its name: by identity, unless it is impure."""
+    """Read a value that a library has under a name: by identity, unless it is impure."""
     reader.add_identity(value)
     if id(value) not in reader.judged:
         reader.judged[id(value)] = value
@@ -194,7 +194,7 @@ def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _unless_stable(rule: Rule) -> Rule:
-    """Return the rule for what a library may have under a name, and what is read only once."""
+    """Return a rule that reads a value of a library by identity, and any other value once."""
 
     @functools.wraps(rule)
     def read(reader: Reader, value: Any, mode: Mode) -> None:
@@ -243,10 +243,10 @@ def read_descriptor(reader: Reader, value: Any, mode: Mode) -> None:
 
 def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an `operator.itemgetter`, `attrgetter` or `methodcaller`."""
-    # These have no attributes of their own, so only `__reduce__` shows what they were made with.
+    # Getters have no attributes of their own, so only `__reduce__` shows their arguments.
     made_by, arguments = value.__reduce__()
-    arguments = (*getattr(made_by, "args", ()), *arguments)  # of a `methodcaller` with keywords
-    # As `tree_flatten`, by which JAX calls the method of a registered class.
+    arguments = (*getattr(made_by, "args", ()), *arguments)  # for a `methodcaller` with keywords
+    # JAX calls the methods of a registered class by a getter, as `tree_flatten`.
     names = ".".join(map(str, arguments)).split(".")
     if hidden := HIDDEN_ATTRIBUTES.intersection(names):
         reader.stop(value, impure(min(hidden)))
@@ -260,8 +260,8 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
 def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     """Make the identity of a jitted function count if its programs may be old.
 
-    They may be from before a change of what the function inside reads. Two jitted functions can
-    then differ although their functions are the same.
+    A program may be older than a change of something that the function inside reads. Two jitted
+    functions can then differ although their functions are the same.
     """
     reader.reading.finds_by_identity |= statics_of(value) != frozenset()
     called = mode in NOW and has_programs(value)
@@ -271,7 +271,7 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
 
 @_unless_stable
 def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read what keeps programs, as the results of `jax.jit` and our `jit` do."""
+    """Read an object that keeps programs, such as a result of `jax.jit` or of our `jit`."""
     options = jit_options(value) if type(value) is Jitted else value.__captured_options__
     if options is None:
         reader.stop(value, UNKNOWN_JIT)
@@ -290,7 +290,7 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _set_on(jitted: Any) -> list[str]:
-    """Return the attributes of a function of our `jit` that its function lacks."""
+    """Return the attributes of a result of our `jit` that the function inside lacks."""
     if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` compares them
         return []
     copied = getattr(jitted.__wrapped__, "__dict__", {})
@@ -300,7 +300,7 @@ def _set_on(jitted: Any) -> list[str]:
 
 @_unless_stable
 def read_lru_cached(reader: Reader, value: Any, mode: Mode) -> None:
-    """Refuse what returns objects that it has made before: what these hold now cannot be read."""
+    """Refuse a function with a cache: it returns earlier objects, whose content cannot be read."""
     reader.stop(value, CACHE)
 
 

@@ -1,7 +1,7 @@
 """Functions that are traced now: what they read, and why some share no program.
 
-`read_call` reads a function without the values of the jax arrays that it captures, if these can be
-arguments of its program. `parts.Copy` copies it with others in their places, such as tracers.
+`read_call` reads a function without the values of the jax arrays that it captures, if they can be
+arguments of its program. `parts.Copy` copies it with other values in their places, such as tracers.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from .reader import MAX_WORDS, Reading
 
 
 def all_inside(value: Any) -> Iterator[Any]:
-    """Yield a value and all that it leads to, also what specs in it are made of."""
+    """Yield a value and all that it leads to, with the parts of the specs in it."""
     pending, specs = [value], set[int]()
     while pending:
         for node in Graph(pending.pop()).nodes.values():
@@ -44,7 +44,7 @@ def read_call(
     **Arguments:**
 
     - `fn`: the function.
-    - `beside`: what is read besides, such as static arguments.
+    - `beside`: other values to read, such as static arguments.
     - `before`: the reading from before a trace, after which `fn` is read again.
     - `explain`, `max_words`: as for `read`.
     """
@@ -59,9 +59,9 @@ def read_call(
 
 
 def keeps_state(code: Any) -> bool:
-    """Return True if code that a program keeps reads what may change before it runs again.
+    """Return True if code that a program keeps reads data that may change before it runs again.
 
-    Or if it has a tracer, of an array that the function captured.
+    Also returns True if the code holds a tracer of an array that the function captured.
     """
     reading = read(beside=(code,))
     can_change = reading.reads_data or not reading.is_comparable
@@ -81,14 +81,14 @@ _TELLS = (
     "argument, also where a method reads it of self."
 )
 
-# While a program with a constant from it lives, JAX takes old values for those of the array.
+# While a program with a constant from the array lives, JAX goes on with the array's old values.
 NUMPY = "it reads a NumPy array, which may change in place. Write {} before the function is made."
 KEEPS = (
     "its program calls back into its code, as callbacks and rules for derivatives do, and that "
     "reads what can change. Pass that as an argument, or capture a number or a tuple."
 )
 
-# From functions that `jit` shares with no other to the reason, for reports.
+# Maps each function whose program `jit` does not share to the reason, for reports.
 _reasons: WeakIdMap[str] = WeakIdMap()
 
 

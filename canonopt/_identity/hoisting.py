@@ -27,13 +27,13 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _callables: Table[Any] = Table()
-# From each hoisted callable to what it has read, which the callable itself keeps alive. A strong
-# reference would keep the callable alive too, if what it captures leads back to it: a trainer whose
-# attribute is a hoisted function of the trainer.
+# Maps each hoisted callable to its `Watched`, which the callable itself keeps alive. A strong
+# reference would keep the callable alive too, if a captured object leads back to it: a trainer
+# whose attribute is a hoisted function of the trainer.
 _watched: WeakIdMap[weakref.ref[Watched]] = WeakIdMap()
-# From each callable that was given to `hoist` to what it returned.
+# Maps each callable that was given to `hoist` to the one that `hoist` returned.
 _results: WeakIdMap[weakref.ref[Any]] = WeakIdMap()
-# These take no weak references, and hold nothing but names and numbers.
+# These cannot be weakly referenced, so a store of bounded size keeps them.
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 _getters: BoundedStore[Any] = BoundedStore(1024)
 cleared.add(_getters)
@@ -92,8 +92,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         return _getters.setdefault(reading.key, fn) if not reading.can_change else fn
     if not kind.__weakrefoffset__ or _watched.get(fn) is not None or is_constant(fn):
         return fn
-    # The same function gives the same result, even if what it reads has changed: JAX would find its
-    # earlier program too.
+    # The same function gives the same result, even if a value that it reads has changed: JAX would
+    # find its earlier program too.
     result = _results.get(fn) if type(fn) is types.FunctionType else None
     earlier: Any = None if result is None else result()
     if earlier is not None:
@@ -114,8 +114,8 @@ def _intern(fn: Any, reading: Reading) -> Any:
     watched = Watched(reading, lambda: read((fn,)))
     guarded = _guarded(fn, watched) if reading.can_change else fn
     if guarded is fn:
-        # Nothing in it can read again. If only code can change, as when its class is defined again,
-        # that does no harm, because JAX compares classes.
+        # No function in `fn` can read again. If only code can change, as when a class is defined
+        # again, that does no harm, because JAX compares classes.
         return fn if reading.reads_data else _callables.setdefault(reading.key, fn)
     found = _callables.setdefault(reading.key, guarded)
     if found is guarded:
@@ -171,7 +171,7 @@ def _text(part: Any) -> str:
         return f"function {part.__qualname__}"
     pformat = loaded("equinox", "tree_pformat")
     text = pformat(part, width=10_000) if pformat else repr(part)
-    return re.sub(r" at 0x\w+", "", " ".join(text.split()))  # which is another one each time
+    return re.sub(r" at 0x\w+", "", " ".join(text.split()))  # an address differs each time
 
 
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
@@ -265,7 +265,7 @@ def hoisted_field(**kwargs: Any) -> Any:
     def converter(value: Any) -> Any:
         value = value if convert is None else convert(value)
         if isinstance(value, eqx.Module | jtu.Partial):
-            return canonicalize(value)  # as a part of the model, whose leaves are trained
+            return canonicalize(value)  # it is a part of the model, and its leaves are trained
         return hoist(value) if callable(value) else value
 
     return eqx.field(converter=converter, **kwargs)
@@ -275,8 +275,8 @@ class _Walk:
     """One walk over a tree, which remembers what it made of each node."""
 
     def __init__(self) -> None:
-        # By id, so that one node in two places stays one. With the node, so that no other object
-        # gets its id.
+        # Keyed by id, so that one node in two places stays one. Each entry keeps its node alive, so
+        # that no other object gets the id.
         self._seen: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, node: Any) -> Any:
@@ -295,15 +295,15 @@ class _Walk:
             return node.update(weak_type=False) if node.weak_type else node
         if hasattr(kind, "__canonicalized__"):  # a spec
             return node
-        is_module = is_module_class(kind)  # taken apart with its static fields, no leaves
+        is_module = is_module_class(kind)  # its static fields are not leaves, but attributes
         if not (is_module or kind in _TREES or is_record(kind)):
             return self._pytree(node)
         known: Any = ATTRIBUTES if is_module else kind_of(node)
         if kind is not jtu.Partial:
             return known.mapped(node, self)
-        # Equal partials are one object, because in a static field they are compared by identity.
-        # Always a copy, whose keywords nobody changes. Its functions are hoisted already, so
-        # nothing in it has to read again.
+        # Equal partials become one object, because JAX compares those in static fields by identity.
+        # It is always a copy, so that nobody changes its keywords. Its functions are hoisted
+        # already, so nothing in it has to read again.
         partial = known.make(node, [*map(self, known.parts(node))])
         reading = read((partial,))
         if not reading.is_comparable or reading.reads_data:

@@ -26,7 +26,7 @@ from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
 C = TypeVar("C", bound=type)
 Key = Callable[[Any], Any]
 
-# In a tuple, because a class without a key function is registered too.
+# Each key is in a tuple, because a class without a key function is registered too.
 _promised: WeakIdMap[tuple[Key | None]] = WeakIdMap()
 
 
@@ -109,7 +109,7 @@ def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
         reader.add_named(attributes, "live")
 
 
-# Attributes by which `enum` knows a member.
+# `enum` knows a member by these attributes.
 _OF_ENUM = frozenset(("_name_", "_sort_order_", "__objclass__"))
 
 
@@ -129,7 +129,7 @@ _BASES = (object, types.SimpleNamespace, dict, list, tuple)
 
 @known_by_identity
 def _layout_of(cls: type) -> _Layout | None:
-    """Return None if instances of `cls` may keep state in C, where Python cannot read it."""
+    """Return the layout of `cls`; None if instances may keep state in C, hidden from Python."""
     base = next(base for base in cls.__mro__ if base in _BASES)
     slots = [
         member
@@ -137,7 +137,7 @@ def _layout_of(cls: type) -> _Layout | None:
         for member in vars(each).values()
         if isinstance(member, types.MemberDescriptorType)
     ]
-    # Another name for one that a subclass has again.
+    # Each slot gets a name of its own, because a subclass may repeat a slot of its base.
     extra = [f"{member.__name__}_{i}" for i, member in enumerate(slots)]
     if cls.__dictoffset__ and not base.__dictoffset__:
         extra.append("__dict__")
@@ -145,8 +145,8 @@ def _layout_of(cls: type) -> _Layout | None:
         extra.append("__weakref__")
     try:
         # Instances of a class that is written in Python are as large as those of any other with the
-        # same slots. Larger ones keep something in C.
-        # Python allows no slots in a subclass of `tuple`.
+        # same slots. Larger instances keep something in C.
+        # Python does not allow slots in a subclass of `tuple`.
         twin = type("twin", (base,), {} if base.__itemsize__ else {"__slots__": tuple(extra)})
     except TypeError:
         return None
@@ -157,13 +157,13 @@ def _layout_of(cls: type) -> _Layout | None:
 
 @known_by_identity
 def _is_frozen(cls: type) -> bool:
-    """Return True if instances of `cls` say that they do not change, and compare by their fields.
+    """Return True if `cls` says that its instances do not change, and compare by their fields.
 
-    Two of them that look alike are then merged, so every other class is taken to be mutable.
+    Two instances that look alike are then merged, so every other class is taken to be mutable.
     """
     if is_module_class(cls):
         return True
-    # The parameters of this very class, because a subclass need not be frozen.
+    # `vars` has the parameters of this very class: a subclass need not be frozen.
     dataclass = vars(cls).get("__dataclass_params__")
     if dataclass is not None:
         is_frozen = dataclass.frozen and dataclass.eq
@@ -171,7 +171,7 @@ def _is_frozen(cls: type) -> bool:
         is_frozen = "__attrs_attrs__" in vars(cls) and (
             cls.__setattr__.__name__ == "_frozen_setattrs" and cls.__eq__ is not object.__eq__
         )
-    # A `__new__` of its own may keep what no field shows.
+    # A class with its own `__new__` may keep something that no field shows.
     return is_frozen and cls.__new__ is object.__new__
 
 
@@ -194,7 +194,7 @@ def _is_known_to_jax(cls: type) -> bool:
 
 
 def state_of(cls: type) -> Literal["attributes", "slots"] | None:
-    """Return where instances keep all that they consist of; None if elsewhere, or in both."""
+    """Return where instances keep their whole state; None if elsewhere, or in both places."""
     is_whole = _promised.get(cls) is not None or _is_known_to_jax(cls)
     layout = None if is_whole else _layout_of(cls)
     if layout is None or layout.base is not object:
@@ -210,9 +210,9 @@ def has_only_attributes(cls: type) -> bool:
 
 
 def slots_of(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
-    """Yield the slots of an instance, each with what it holds: `UNBOUND` if that is nothing."""
+    """Yield the slots of an instance, each with its value: `UNBOUND` if it has none."""
     layout = _layout_of(type(value))
-    for slot in layout.slots if layout is not None else ():  # whatever the class has under its name
+    for slot in layout.slots if layout is not None else ():  # also one that the class hides
         try:
             yield slot, slot.__get__(value)
         except AttributeError:
@@ -225,7 +225,7 @@ def is_frozen_record(cls: type) -> bool:
 
 
 def is_sentinel(value: Any) -> bool:
-    """Return True for an `object()`, or one of a library's class without any state."""
+    """Return True for an `object()`, and for an instance of a library's class without state."""
     cls = type(value)
     return cls is object or (_is_simple(cls) and not attributes_of(value))
 
@@ -246,7 +246,7 @@ def is_record(kind: type) -> bool:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """Return the attributes of an instance, whatever its class does if it is asked for them."""
+    """Return the attributes of an instance, whatever the `__getattribute__` of its class does."""
     try:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -264,7 +264,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
         if key is None:
             reader.add_identity(value)
         else:
-            reader.add_identity(key)  # what an earlier promise compared may be something else
+            reader.add_identity(key)  # an earlier promise may have compared something else
             reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
@@ -283,7 +283,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _is_by_name(cls: type) -> bool:
-    """Return True for a class whose instances count by what code names of them."""
+    """Return True for a class whose instances count by the attributes that code names."""
     is_mutable = has_only_attributes(cls) and not _is_frozen(cls)
     return is_mutable and cls is not object and (is_plain(cls) or cls in LOGGERS)
 
@@ -310,8 +310,8 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, mutable(value))
         reader.note_passed(cls)
     if mode in ("given", "now") and is_module_class(cls):
-        # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
-        # who can change a list in there.
+        # The leaves of a module are given, like those of a dict. Whoever made the module holds its
+        # static fields, and can change a list in there.
         names = static_fields(cls)
         static = {name: part for name, part in attributes.items() if name in names}
         reader.add_named(static, "held" if mode == "given" else "fixed", immutable=is_of_equinox)
@@ -321,14 +321,14 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     reader.add_named(attributes, mode, immutable=is_of_equinox)
     for _, part in slots_of(value):
         reader.add(part, mode)
-    # Items are read by the methods of the base, which a subclass may have defined in another way.
+    # The methods of the base read the items: a subclass may define them in another way.
     if layout.base is dict:
         reader.add_named(dict(dict.items(value)), mode)
     elif layout.base in (list, tuple):
         reader.add_all(layout.base.__iter__(value), mode)
 
 
-# Attributes that say where a Flax module is bound.
+# These attributes say where a Flax module is bound.
 _OF_LINEN = frozenset(("parent", "scope", "_parent_ref", "_id", "_state"))
 
 
@@ -338,12 +338,12 @@ def _is_unbound_linen_module(value: Any) -> bool:
     return is_linen and vars(value).get("scope") is None and vars(value).get("parent") is None
 
 
-# Library classes whose instances do not change, with the attributes that define them. Their other
-# attributes are computed from these.
+# Instances of these library classes do not change. Each class is listed with the attributes that
+# define an instance: its other attributes are computed from these.
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "flax.core.frozen_dict.FrozenDict": ("_dict",),
     "flax.typing.HashableMapping": ("_mapping",),  # the static data of nnx modules
-    # A class of pydantic has these, made of what the class says.
+    # Pydantic makes these for each class, of what the class says.
     "pydantic_core._pydantic_core.SchemaSerializer": (),
     "pydantic_core._pydantic_core.SchemaValidator": (),
     **IMMUTABLE,
@@ -363,9 +363,9 @@ def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
-    """Read what a logger takes, and what code names of it.
+    """Read which messages a logger takes, and the attributes of it that code names.
 
-    Where a message goes is no part of a program, as for `print`.
+    A program does not depend on where a message goes, as for `print`.
     """
     levels = value.getEffectiveLevel(), value.manager.disable
     reader.out += (*levels, value.disabled)

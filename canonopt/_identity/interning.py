@@ -3,12 +3,12 @@
 Two values are the same exactly if their keys are equal, and nothing else in canonopt says so. Types
 count (`1`, `1.0` and `True` differ), and so does every bit of a number. Containers and pytrees
 count by type, structure and leaves. Functions count by all that they read: code, defaults, captured
-variables, and the globals that the code names, with the values these have now. What can change
-counts by identity *and* by what is in it now. When in doubt, two values are not the same: a missed
+variables, and the globals that the code names, with the values these have now. A mutable object
+counts by identity *and* by its content now. When in doubt, two values are not the same: a missed
 merge costs a compile, a wrong merge trains another model.
 
-A key is made of plain values, of ids of what the value itself holds, and of tokens, which no other
-object ever gets. It keeps nothing alive but the specs in a function that is traced now.
+A key is made of plain values, of ids of objects that the value itself holds, and of tokens, which
+no other object ever gets. It keeps alive only the specs in a function that is traced now.
 """
 
 import weakref
@@ -34,22 +34,22 @@ def read(
     max_words: int = MAX_WORDS,
     library_cells: dict[int, Any] | None = None,
 ) -> Reading:
-    """Read values.
+    """Read values, and return their key with other facts about them.
 
     **Arguments:**
 
     - `held`: values that something refers to for good, such as a function.
     - `given`: values that are the arguments of a factory.
     - `now`: functions that are traced right after this.
-    - `beside`: what is read with them, and not copied.
+    - `beside`: other values, which are read with these and are not copied.
     - `explain`: whether to find out what keeps the values from being the same as others.
-    - `max_words`: of the key. What is larger is not comparable.
-    - `library_cells`: those of an earlier reading, whose values count for this one too.
+    - `max_words`: the most words of the key. Values with a larger key are not comparable.
+    - `library_cells`: the variables of an earlier reading, whose values count for this one too.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
     if not (held or now or beside or explain) and PLAIN.issuperset(map(type, given)):
-        key: list[Hashable] = []  # as a `Reader` writes it, in a fraction of the time
+        key: list[Hashable] = []  # a `Reader` would write the same, but takes longer
         for value in given:
             kind = type(value)
             is_itself = kind is not float or (value and value == value)
@@ -80,7 +80,7 @@ class Table(Generic[T]):
         if not stays:
             cleared.add(self)
         self._entries: dict[Hashable, KeyedRef] = {}
-        # The weak reference for a key, for a caller that cannot afford the call of `get`.
+        # `find` returns the weak reference for a key, where a call of `get` would cost too much.
         self.find = self._entries.get
 
     def get(self, key: Hashable) -> T | None:
@@ -98,14 +98,14 @@ class Table(Generic[T]):
             self._entries.pop(key, None)
 
     def clear(self) -> None:
-        # The same dict, because `find` is a method of it.
+        # The dict stays the same one, because `find` is a method of it.
         self._entries.clear()
 
     def __len__(self) -> int:
         return len(self._entries)
 
 
-# What `clear_caches` clears.
+# `clear_caches` clears these.
 cleared: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -124,7 +124,7 @@ def clear_caches() -> None:
 
     ```
 
-    Specs that are in use continue to work, but are not returned again. Of memory, this frees the
+    Specs that are in use continue to work, but are not returned again. This frees the memory of
     programs that `canonopt.jit` keeps for functions that are gone. To discard all compiled
     programs, call `jax.clear_caches()`.
     """
@@ -153,11 +153,11 @@ class Watched:
     )
 
     def __init__(self, reading: Reading, read_again: Callable[[], Reading]) -> None:
-        self._reading = reading  # which keeps the objects alive whose ids are in the key
+        self._reading = reading  # keeps the objects alive whose ids are in the key
         self._read_again = read_again
 
     def stands_in(self, table: Table[Any], key: Hashable, anchor: Callable[[], Any]) -> None:
-        """Say where the object is; `anchor` is a weak reference to what the table has for it."""
+        """Note the object's table and key; `anchor` is a weak reference to its anchor there."""
         self._table, self._key, self._anchor = table, key, anchor
 
     def is_unchanged(self) -> bool:

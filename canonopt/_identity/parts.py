@@ -23,7 +23,7 @@ from .._python_internals.rebinding import cells_of, is_bound
 from .instances import attributes_of, is_record, slots_of, state_of, static_fields
 from .reader import ATOMS, UNBOUND, Reading, leading_to
 
-MAX_NODES = 100_000  # of a graph: 0.2 s
+MAX_NODES = 100_000  # a graph has at most so many: they take 0.2 s
 Fresh = Callable[[types.CellType], types.CellType]
 
 
@@ -34,9 +34,9 @@ class Kind:
         place in a container.
     - `make_whole`: makes a value like the first argument, with other parts in the same order.
         Raises `TypeError` if the value cannot be copied.
-    - `begin`, `fill`: the same in two steps, for a value that may lead back to itself: first an
-        empty one, then its parts. `begin` also takes a function that returns the variable to
-        capture in place of another one.
+    - `begin`, `fill`: do the same in two steps, for a value that may lead back to itself: `begin`
+        makes an empty value, and `fill` puts its parts in. `begin` also takes a function that
+        returns the variable to capture in place of another one.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Kind:
         return made
 
     def mapped(self, value: Any, change: Callable[[Any], Any]) -> Any:
-        """Return `value` with each part changed: `value` itself if none of them is another one."""
+        """Return `value` with each part changed: `value` itself if all parts stay as they are."""
         parts = self.parts(value)
         made = [*map(change, parts)]
         return value if all(map(operator.is_, made, parts)) else self.make(value, made)
@@ -85,7 +85,7 @@ def closure_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 def _function_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     attributes = vars(function)
-    if "__canonical_owner__" not in attributes:  # of what stands for another: `update` of a spec
+    if "__canonical_owner__" not in attributes:  # `update` of a spec has one, and no parts
         yield from closure_items(function)
         for name, part in attributes.items():
             yield "wrapped function" if name == "__wrapped__" else f"attribute {name!r}", part
@@ -140,7 +140,7 @@ def _make_jitted(jitted: Any, parts: Sequence[Any]) -> Any:
 
 
 def _make_record(record: Any, parts: Iterable[Any]) -> Any:
-    # Not by the constructor, which its class may define in another way.
+    # The constructor would not do: the class may define it in another way.
     made = tuple.__new__(type(record), parts)
     if attributes := getattr(record, "__dict__", None):
         vars(made).update(attributes)
@@ -151,7 +151,7 @@ def _by_attributes(
     attributes: Callable[[Any], dict[str, Any]], new: Callable[[type], Any] = object.__new__
 ) -> Kind:
     def begin(value: Any, _: Any) -> Any:
-        made = new(type(value))  # without its `__init__`
+        made = new(type(value))  # its `__init__` does not run
         attributes_of(made).update(attributes_of(value))
         return made
 
@@ -176,37 +176,37 @@ def _dynamic_attributes(module: Any) -> dict[str, Any]:
 
 
 def _flat_spec(spec: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a spec and the specs in it, and the rest."""
+    """Return the leaves of a spec and the specs in it, and the structure around them."""
     is_inner = lambda node: node is not spec and hasattr(type(node), "__canonicalized__")  # noqa: E731
     return jtu.tree_flatten(spec, is_leaf=is_inner)
 
 
 # --- the table ------------------------------------------------------------------------------------
 
-ATTRIBUTES = _by_attributes(attributes_of)  # of any instance
+ATTRIBUTES = _by_attributes(attributes_of)  # for any instance
 _SLOTS = Kind(
     lambda value: ((f"attribute {slot.__name__!r}", part) for slot, part in slots_of(value)),
     begin=lambda value, _: object.__new__(type(value)),
     fill=_fill_slots,
 )
-_MODULE = _by_attributes(_dynamic_attributes)  # without the static fields
+_MODULE = _by_attributes(_dynamic_attributes)  # it leaves the static fields out
 _DICT = Kind(
     lambda value: value.items(),
-    begin=lambda value, _: copy.copy(value),  # with its order and its attributes
+    begin=lambda value, _: copy.copy(value),  # it keeps the order and the attributes
     fill=lambda made, value, parts: made.update(zip(value, parts, strict=True)),
 )
 _PARTIAL = Kind(_partial_items, _make_partial)
-# Not by `iter`, which the class may define in another way.
+# `iter` would not do: the class may define it in another way.
 _RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), _make_record)
-_SPEC = Kind(  # with leaves if a number of it is traced
+_SPEC = Kind(  # it has leaves if a number in it is traced
     lambda value: enumerate(_flat_spec(value)[0]),
     lambda value, parts: jtu.tree_unflatten(_flat_spec(value)[1], parts),
 )
 _OF_CANONOPT_JIT = Kind(
     lambda value: [("jitted function", value.__wrapped__)],
-    lambda value, parts: value.__reduce__()[0](*parts),  # jits with the same options
+    lambda value, parts: value.__reduce__()[0](*parts),  # it jits with the same options
 )
-_HOISTED = Kind(  # a copy is one of the original, since it need not read again
+_HOISTED = Kind(  # a copy is one of the original, since a copy need not read again
     lambda value: [("function", vars(value)["__canonical_original__"])],
     lambda value, parts: parts[0],
 )
@@ -225,7 +225,7 @@ _KINDS: dict[type, Kind] = {
     ),
     **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _DICT),
 }
-# Types without parts.
+# Values of these types have no parts.
 WHOLE = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionType}
 
 
@@ -238,7 +238,7 @@ def kind_of(value: Any) -> Kind | None:
         return _KINDS.get(kind)
     if issubclass(kind, functools.partial):
         return _PARTIAL
-    if hasattr(kind, "__del__"):  # which would run for a copy, too
+    if hasattr(kind, "__del__"):  # it would run for a copy, too
         return None
     if hasattr(kind, "__canonicalized__"):
         return _SPEC
@@ -262,7 +262,7 @@ def callable_kind(value: Any) -> Kind:
 
 
 def takes_apart(value: Any) -> bool:
-    """Return True for an array, and for what `Copy` looks for arrays in."""
+    """Return True for an array, and for a value in which `Copy` looks for arrays."""
     return isinstance(value, jax.Array) or kind_of(value) is not None
 
 
@@ -270,9 +270,9 @@ class Graph:
     """All that a value leads to, part by part, up to `MAX_NODES`."""
 
     def __init__(self, root: Any) -> None:
-        # By id; the objects are alive, because they are kept here.
+        # Keyed by id: the objects stay alive, because this dict keeps them.
         self.nodes: dict[int, Any] = {}
-        # By the id of each part, the ids of what has it.
+        # Maps the id of each part to the ids of the values that have it.
         self.owners_of: dict[int, list[int]] = {}
         pending = [root]
         while pending and len(self.nodes) < MAX_NODES:
@@ -280,7 +280,7 @@ class Graph:
             if id(value) in self.nodes:
                 continue
             self.nodes[id(value)] = value
-            # What a library has under a name holds nothing of the user's.
+            # A callable that a library has under a name holds nothing of the user's.
             kind = None if callable(value) and is_stable(value) else kind_of(value)
             for part in reversed(kind.parts(value) if kind else ()):
                 if type(part) not in WHOLE:
@@ -289,30 +289,30 @@ class Graph:
 
 
 class Copy:
-    """A copy of a function that was read, with others in place of the arrays that it captures.
+    """A copy of a function that was read, with other values in place of the arrays it captures.
 
-    Only what leads to these is copied, and nothing is changed. Functions that share a captured
-    variable share it in the copy, too.
+    Only values that lead to such an array are copied, and nothing is changed. Functions that share
+    a captured variable share it in the copy, too.
 
     **Arguments:**
 
-    - `fn`: is copied; `made` is the copy.
-    - `reading`: of `fn`.
-    - `others`: what is put in place of `reading.arrays`, such as tracers.
+    - `fn`: the function to copy; `made` is the copy.
+    - `reading`: the reading of `fn`.
+    - `others`: the values to put in place of `reading.arrays`, such as tracers.
 
-    **Raises:** `TypeError` if something that leads to an array is not found or cannot be copied, or
-    if code may meet both that and its copy.
+    **Raises:** `TypeError` if a value that leads to an array is not found or cannot be copied, or
+    if code may meet both the value and its copy.
     """
 
     def __init__(self, fn: Any, reading: Reading, others: Iterable[Any]) -> None:
-        self._graph = Graph(fn)  # which keeps the nodes, so that no other object gets such an id
+        self._graph = Graph(fn)  # keeps the nodes, so that no other object gets such an id
         self._copied = dict(zip(map(id, reading.arrays), others, strict=True))
         self._changed = leading_to(self._copied, self._graph.owners_of)
         is_found = len(self._graph.nodes) < MAX_NODES and reading.above <= self._changed
         if not is_found or self._changed & reading.shared:
             raise TypeError("An array that was read cannot be replaced.")
         self._cells: dict[int, types.CellType] = {}
-        # What was filled, with its parts.
+        # Each copy that was filled, with its kind and its parts at that time.
         self._filled: list[tuple[Any, Kind, list[tuple[Any, Any]]]] = []
         self.made = self._copy(fn)
 
@@ -328,7 +328,7 @@ class Copy:
             parts = kind.parts(value)
             if kind.make_whole is not None:
                 made = kind.make_whole(value, [*map(self._copy, parts)])
-                # A part that leads back to the value has made its copy already.
+                # If a part leads back to the value, the value has been copied already.
                 return self._copied.setdefault(id(value), made)
             made = self._copied[id(value)] = kind.begin(value, self._copy_cell)
             kind.fill(made, value, [*map(self._copy, parts)])

@@ -69,10 +69,10 @@ from ..errors import (
 #   two that look alike now may differ later, so its identity counts as well.
 # - "live": it was looked up in something whose identity counts already, as a global in its module.
 #   The next lookup finds the same object, so its content is enough.
-# - "now": a function that is traced right after it was read, or never, and what it holds. What may
-#   change later does not matter, so content is enough. The arrays become arguments: the function
-#   is traced as a copy with tracers in their place.
-# - "fixed": as "now", for what no copy takes apart, so arrays count by identity.
+# - "now": a function that is traced right after it was read, or never, and what it holds. Later
+#   changes do not matter, so content is enough. The arrays become arguments: the function is
+#   traced as a copy with tracers in their place.
+# - "fixed": like "now", for a value that no copy takes apart, so arrays count by identity.
 Mode: TypeAlias = Literal["given", "held", "live", "now", "fixed"]
 NOW = ("now", "fixed")
 
@@ -87,11 +87,11 @@ def fixed(mode: Mode) -> Mode:
     return "fixed" if mode == "now" else mode
 
 
-MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # in one reading, and in its key
+MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # the most in one reading, and in its key
 
 
 def exact(value: float, mode: Mode) -> Hashable:
-    """Return what is equal for one number only: 0.0 == -0.0, and NaN equals nothing.
+    """Return a word that is equal for one number only: 0.0 == -0.0, and NaN equals nothing.
 
     All NaNs that are given to a factory are one. A function can tell their bits apart.
     """
@@ -105,11 +105,11 @@ class HoldsArray(Exception):
 
 
 class _Mark:
-    """A word in a key. Equal to itself only."""
+    """A word in a key, which is equal to itself only."""
 
 
 SEEN, PENDING, IDENTITY, ARGUMENT, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(8))
-WHOLE = ""  # in place of the name of an attribute
+WHOLE = ""  # stands in place of the name of an attribute
 _MISSING: Any = object()
 
 
@@ -124,38 +124,38 @@ class Reading:
     key: tuple[Hashable, ...] = ()
     is_comparable: bool = True  # whether another build can be the same
     can_change: bool = False  # whether reading the same values later can give another key
-    reads_data: bool = False  # whether some of that is data, and not only code
-    captures_arrays: bool = False  # in parts of which a copy can be made
-    # How code that was read may tell a tracer from an array, other than by an error, or keep it.
+    reads_data: bool = False  # whether some of what can change is data, not only code
+    captures_arrays: bool = False  # whether arrays are in parts that can be copied
+    # How code that was read may tell a tracer from an array without an error, or keep a tracer.
     tells_tracers: str = ""
-    # What another build is unlikely to have, if asked for.
+    # The parts that another build is unlikely to have, if they are asked for.
     incomparable: list[Incomparable] | None = None
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
-    # Whether code passes on an object that equals only itself, and that may change. What gets it
+    # Whether code passes on an object that equals only itself, and that may change. The receiver
     # may keep a result by it: an inner `jax.jit` with static arguments, `functools.lru_cache`.
     passes_objects: bool = False
-    # Whether code may find something by an object's identity: a set, and what keeps results.
+    # Whether code may find something by an object's identity, as sets and caches do.
     finds_by_identity: bool = False
     hides_traces: bool = False  # whether code may use a trace of JAX's that no program shows
-    # Objects of which the key has the id: kept, so that no other object gets it.
+    # The objects whose ids are in the key, which are kept so that no other object gets such an id.
     pinned: list[Any] = dataclasses.field(default_factory=list)
     # The objects that count once, such as functions and instances, in the order of the key: in two
-    # readings with one key, objects in one place do the same.
+    # readings with equal keys, objects in the same place do the same.
     objects: list[Any] = dataclasses.field(default_factory=list)
-    # Variables that library code stores to, with the values that count for it.
+    # The variables that library code stores to, each with the value that counts for it.
     library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
-    # The captured arrays whose values are not in the key, in its order, and the ids of these and of
-    # what leads to them. Empty if the functions may do something else with tracers in their place.
+    # The captured arrays whose values are not in the key, in its order; the ids of arrays and of
+    # values that lead to them. Empty if functions may do something else with tracers instead.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
-    # The ids of parts that are also reached in a way that a copy does not change, as a global.
+    # The ids of parts that code also reaches in a way that a copy does not change, as by a global.
     shared: set[int] = dataclasses.field(default_factory=set)
-    # The attributes that count of instances of which only what code names does, by id.
+    # By the id of an instance that counts by what code names of it, the names of these attributes.
     by_name: dict[int, set[str]] = dataclasses.field(default_factory=dict)
 
 
 def leading_to(ids: Iterable[int], owners_of: Mapping[int, list[int]]) -> set[int]:
-    """Return these ids of parts, and those of what leads to one of them."""
+    """Return the given ids of parts, and the ids of all values that lead to one of the parts."""
     found: set[int] = set()
     pending = [*ids]
     while pending:
@@ -170,12 +170,12 @@ class Reader:
     """One walk over values, which writes their key."""
 
     holds_mutable = False
-    reads_any_attribute = False  # which the code that was read does not name
+    reads_any_attribute = False  # whether code reads attributes that it does not name
     changes_objects = _changes_variables = _sets_attributes = _is_inner = False
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
-    refused_attributes: frozenset[str] = frozenset()  # with which code reads files
+    refused_attributes: frozenset[str] = frozenset()  # code reads files with these
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Reader:
         max_words: int = MAX_WORDS,
         library_cells: dict[int, tuple[types.CellType, Any]] | None = None,
     ) -> None:
-        # A dict for most values, because a lookup costs less than a call; `rule_for` for others.
+        # A dict has most rules, because a lookup costs less than a call; `rule_for` finds others.
         self._rules, self._rule_for, self._takes_apart = rules, rule_for, takes_apart
         self._max_words = max_words
         self.reading = Reading(incomparable=[] if explain else None)
@@ -194,29 +194,29 @@ class Reader:
             self.reading.library_cells = library_cells
         self.out: list[Hashable] = []  # the key
         self._pending: list[tuple[Any, Mode, str | None]] = []
-        # From the id of each value that was read to its place in the order, and its mode.
+        # Maps the id of each value that was read to its place in the order, and its mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
-        self._alive = self.reading.objects  # these values, so that no other object gets such an id
-        self.judged: dict[int, Any] = {}  # what libraries have under a name, by id
-        # The attributes that the code which was read names, and the user's modules, classes and
-        # instances that it may read them of, by id, with the attributes that are done.
+        self._alive = self.reading.objects  # keeps them, so that no other object gets such an id
+        self.judged: dict[int, Any] = {}  # values that libraries have under a name, by id
+        # The attributes that code names, and the user's modules, classes and instances of which it
+        # may read them: by id, each with its place and the attributes that are done.
         self.named: set[str] = set()
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._to_read: dict[int, None] = {}  # the owners that have something to read, by id
-        # The names that code has for instances, by their ids, an attribute's with a dot; None for
-        # one that it also reaches in another way. The names whose values code passes on, and for
-        # each class, by id, its methods that pass on their instance.
+        # By the id of each instance, the names that code has for it: an attribute's has a dot, and
+        # None says that code also reaches the instance in another way. Then the names whose values
+        # code passes on, and by the id of each class, the methods that pass on their instance.
         self._names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
         self._is_now = False  # whether a function that is traced now is read
-        # The arrays that a copy of a function can have others in place of, by id, with their places
-        # in the key; and by the id of each part of the function, the ids of what has it as a part.
+        # The arrays that a copy of a function can replace, by id, with their places in the key; and
+        # by the id of each part of the function, the ids of the values that have the part.
         self._arrays: dict[int, tuple[Any, int]] = {}
         self._owners_of: dict[int, list[int]] = {}
-        self._current: Any = None  # what is read
-        self.name: str | None = None  # that code has for it
-        self._known_to_owners: tuple[Any, ...] = ()  # what was named when they were read last
+        self._current: Any = None  # the value that is being read
+        self.name: str | None = None  # the name that code has for it
+        self._known_to_owners: tuple[Any, ...] = ()  # how much was known when owners were read last
         # The ids of the user's classes that code may call, and of their bases.
         self._constructed: set[int] = set()
 
@@ -233,14 +233,14 @@ class Reader:
             self.stop(self.function, impure("a file"))
         if reading.finds_by_identity and (reading.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS)
-        # A class or a module that is captured is no mutable object here, and yet may keep a tracer.
+        # A captured class or module does not count as mutable here, and yet may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
         if stores and not reading.tells_tracers:
             reading.tells_tracers = "its code stores into something"
         reading.captures_arrays = bool(self._arrays)
         above = leading_to(self._arrays, self._owners_of)
-        # What meets both an object and its copy can tell them apart.
+        # Code that meets both an object and its copy can tell them apart.
         if above and not (reading.tells_tracers or reading.shared & above):
             reading.above = above
             reading.arrays = [array for array, _ in self._arrays.values()]
@@ -268,20 +268,20 @@ class Reader:
             try:
                 if mode == "now" and not self._takes_apart(value):
                     mode = "fixed"
-                # By the type itself: a proxy says that it is an instance of another class.
+                # The type itself decides: a proxy says that it is an instance of another class.
                 (rule_of(type(value)) or self._rule_for(value))(self, value, mode)
             except HoldsArray:
                 raise
-            except Exception:  # of an attribute of the user's
+            except Exception:  # an attribute of the user's has raised it
                 self.stop(value, HIDDEN)
             if len(pending) - start > 1:
-                # The parts in their order, and before what comes after the whole.
+                # The parts are read in their order, and before the values after the whole.
                 pending[start:] = pending[: start - 1 : -1] if start else pending[::-1]
 
     # --- what a rule may do -------------------------------------------------------------------
 
     def add(self, value: Any, mode: Mode, name: str | None = None) -> None:
-        """Add one part of the value that is being read, which code has under a name."""
+        """Add one part of the value that is being read; `name` is the name that code has for it."""
         kind = type(value)
         if kind in ATOMS:
             self.out += (kind, value)
@@ -300,7 +300,7 @@ class Reader:
                 self.note_part(value)
 
     def note_part(self, value: Any) -> None:
-        """Note that what is read has a part that a copy may have another one for."""
+        """Note that the value that is being read has a part that a copy may replace."""
         if self._current is not None:
             self._owners_of.setdefault(id(value), []).append(id(self._current))
 
@@ -314,12 +314,12 @@ class Reader:
     def add_named(self, values: Mapping[Any, Any], mode: Mode, immutable: bool = False) -> None:
         """Add a mapping in its order, because a factory may read it in order.
 
-        `immutable` says that no dict in it changes, as those that Equinox keeps for a class.
+        `immutable` says that its dicts do not change, as those that Equinox keeps for a class.
         """
         self.out.append(len(values))
         for name, value in values.items():
             if type(name) is str:
-                self.out += (str, name)  # which is not passed on as the name of an attribute
+                self.out += (str, name)  # code does not pass it on as an attribute's name
             else:
                 self.add(name, fixed(mode))
             if type(value) is dict and (immutable or name == "__annotations__"):
@@ -351,7 +351,7 @@ class Reader:
         return True
 
     def add_identity(self, value: Any, reason: Reason | None = None) -> None:
-        """Make the identity of `value` count, for a reason unless it is constant by nature."""
+        """Make the identity of `value` count; without a reason, it is constant by nature."""
         try:
             self.out += (IDENTITY, token_of(value))
         except TypeError:
@@ -369,11 +369,11 @@ class Reader:
         _, first = self._arrays.setdefault(id(array), (array, place))
         if first == place:
             self.out.append((ARGUMENT, jax.typeof(array)))
-        else:  # where it was before
+        else:  # the key has its first place
             self.out += (ARGUMENT, first)
 
     def _key_of_array(self, array: Any) -> Hashable:
-        """Return what stands for an array that counts by identity."""
+        """Return the word for an array that counts by identity."""
         if isinstance(array, jax.core.Tracer):
             self.reading.is_comparable = False
             self.note(array, TRACER)
@@ -382,7 +382,7 @@ class Reader:
         return (IDENTITY, token_of(array))
 
     def enter_mutable(self, value: Any, mode: Mode, reason: Reason) -> Mode:
-        """Add the identity of a mutable value where it counts; returns the mode of its parts."""
+        """Add the identity of a mutable value where it counts, and return the mode of its parts."""
         self.reading.can_change = self.holds_mutable = True
         if mode == "given":
             return mode
@@ -405,14 +405,14 @@ class Reader:
             self.reading.incomparable.append(Incomparable(value, *reason))
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
-        """Return True if `value` by itself reads data, also such that was read before it."""
-        if self._is_inner:  # all that it leads to is one question
+        """Return True if `value` by itself reads data, even if that has been read before it."""
+        if self._is_inner:  # the outer reader asks for the whole
             return False
         explain = self.reading.incomparable is not None
         reader = Reader(self._rules, self._rule_for, self._takes_apart, explain)
         reader._is_inner = True
         reading = reader.read(**{inside(mode): (value,)})
-        if self.reading.incomparable is not None:  # the parts are to be named before the whole
+        if self.reading.incomparable is not None:  # errors name the parts before the whole
             self.reading.incomparable += reading.incomparable or ()
         return reading.reads_data or not reading.is_comparable
 
@@ -442,7 +442,7 @@ class Reader:
                 self.out.append(BUILTIN)
                 value = vars(builtins).get(name, UNBOUND)
                 if not is_stable(value) and value is not NotImplemented:
-                    self.add(value, "live")  # which somebody has put there, or will
+                    self.add(value, "live")  # somebody has put it there, or will
                 elif not code.is_generated:
                     self._judge(function, value)
                 continue
@@ -451,7 +451,7 @@ class Reader:
                 self.judge_module(function, value, code, name)
             self.add(value, "live", name)
         for name, *attributes in code.imports:
-            with contextlib.suppress(ImportError):  # of a relative name without a package
+            with contextlib.suppress(ImportError):  # a relative name may have no package
                 name = importlib.util.resolve_name(name, namespace.get("__package__"))
             module = sys.modules.get(name)
             if module is None:
@@ -468,9 +468,9 @@ class Reader:
         variable: str | None,
         *imported: Iterable[str],
     ) -> None:
-        """Stop if `function` reads of a library's module what is impure.
+        """Stop if `function` reads something impure of a library's module.
 
-        It has the module as `variable`, or in one that is not known, and has imported that of it.
+        `variable` is its name for the module, None if unknown; `imported` are names it imports.
         """
         if not is_library_module(module):
             return  # its attributes are read
@@ -488,23 +488,23 @@ class Reader:
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
         """Judge what `function` has reached in a library."""
         if isinstance(value, types.FunctionType) and not is_library_function(value):
-            self.add(value, "live")  # which was put there
+            self.add(value, "live")  # somebody has put it there
         elif type(value) in ATOMS or isinstance(value, float | tuple):
             self.add(tuple(value) if isinstance(value, tuple) else value, "live")
         elif name := impure_name(value, module):
             self.stop(function, impure(name))
         elif not (_is_code(value) or is_in_place(value) or typing.get_origin(value)):
-            self.add(value, "live")  # what a library keeps, as `absl.flags.FLAGS`
+            self.add(value, "live")  # a library keeps data in it, as in `absl.flags.FLAGS`
         self.note_reached(value, is_builtin=module is builtins)
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
-        """Note what a value of a library can do, under whatever name it is called."""
+        """Note what a value of a library can do, whatever name code has for it."""
         self.named.update(_named_by(value))
         self.reads_any_attribute |= reflects(value)
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
         if isinstance(value, type) and not is_library_class(value):
             self._constructed.update(map(id, value.__mro__))
-        # Where it has its own name, the code shows whether the text is for an error.
+        # Under the builtin's own name, the code shows whether the text is for an error.
         name = getattr(value, "__name__", None)
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
             self.reading.tells_tracers = self.reading.tells_tracers or f"it reaches {name}"
@@ -516,7 +516,7 @@ class Reader:
         self.out += (MODULE, token_of(module))
 
     def add_class(self, cls: type) -> None:
-        """Add a class by identity; for the user's, also the attributes that code names."""
+        """Add a class by identity; for a user's class, also the attributes that code names."""
         self.out.append(token_of(cls))
         if id(cls) in self._seen:
             return
@@ -529,9 +529,9 @@ class Reader:
             else:
                 self.add_owner(base)
                 if isinstance(base, abc.ABCMeta) and not is_module_class(base):
-                    self.out.append(abc.get_cache_token())  # how many classes were registered
+                    self.out.append(abc.get_cache_token())  # it changes if a class is registered
                 for field in vars(base).get("__dataclass_fields__", {}).values():
-                    metadata = dict(getattr(field, "metadata", ()))  # converters
+                    metadata = dict(getattr(field, "metadata", ()))  # it may hold converters
                     self.add_all((field.default, field.default_factory, *metadata.items()), "live")
         if not is_library_class(cls):
             self.out += (cls.__name__, cls.__qualname__, *map(token_of, cls.__mro__))
@@ -539,13 +539,13 @@ class Reader:
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 
     def add_owner(self, owner: Any) -> None:
-        """Add what code names of a module or a class."""
+        """Add the attributes that code names of a module or a class."""
         if id(owner) not in self._owners:
             self._owners[id(owner)] = (len(self._owners), owner, set())
             self._to_read[id(owner)] = None
 
     def add_instance(self, instance: Any) -> None:
-        """Add what code names of an instance, or all of it if code may pass it on."""
+        """Add the attributes that code names of an instance, or all if code may pass it on."""
         self.add_owner(instance)
         known = self._names_of.setdefault(id(instance), set())
         if self.name not in known:
@@ -553,7 +553,7 @@ class Reader:
             self._to_read[id(instance)] = None
 
     def is_by_name(self, instance: Any, mode: Mode) -> bool:
-        """Return True if an instance of a plain class may count by what code names of it."""
+        """Return True if a plain class's instance may count by the attributes that code names."""
         is_now = mode in NOW or (mode == "live" and self._is_now)
         return is_now or id(instance) in self._names_of
 
@@ -640,16 +640,16 @@ class Reader:
             yield from (n for n in asked_for(owner) if is_called or n not in _CONSTRUCTORS)
 
     def _add_attribute(self, owner: Any, namespace: Mapping[str, Any], name: str) -> None:
-        """Add what a module or a class has under a name."""
+        """Add the value that a module or a class has under a name."""
         value, kind = attribute_of(owner, name), type(namespace.get(name))
         self._constructs_any |= kind is classmethod
         if isinstance(owner, type) and hasattr(kind, "__get__") and kind not in _NOT_OF_INSTANCES:
             functions = value[:3] if kind is property else (value,)
             if any(each is not None and passes_self(each) for each in functions):
                 self._passing.setdefault(id(owner), set()).add(name)
-        # It keeps its result, also in what is frozen.
+        # A cached property keeps its result, even in a frozen instance.
         self._changes_variables |= kind is functools.cached_property
-        # An instance that is frozen has a value of its own in place of a field's default.
+        # A frozen instance has a value of its own in place of a field's default.
         fields = namespace.get("__dataclass_fields__", ())
         is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
         self.reading.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
@@ -657,9 +657,9 @@ class Reader:
 
 
 def _named_by(value: Any) -> frozenset[str]:
-    """Return the attributes that a function of a library names, as the methods of an argument.
+    """Return the attributes that a function of a library names, such as methods of an argument.
 
-    What the functions that it calls name is not seen.
+    Attributes that only the functions it calls name are not seen.
     """
     is_function = isinstance(value, types.FunctionType)
     is_read = is_function and not is_known(value.__code__.co_filename)
@@ -672,10 +672,10 @@ def _named_in_class(cls: type) -> frozenset[str]:
 
 
 def is_plain(cls: type) -> bool:
-    """Return True for a user's class of which only code that names an attribute reads it.
+    """Return True for a user's class whose attributes only code that names them reads.
 
-    Libraries read the fields of dataclasses and pytrees, and of what inherits from their classes,
-    and call these classes.
+    Libraries read the fields of dataclasses, of pytrees and of subclasses of their own classes,
+    and call such classes.
     """
     has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
     is_own = all(base in _BARE or not is_library_class(base) for base in cls.__mro__)
@@ -686,7 +686,7 @@ def is_plain(cls: type) -> bool:
 def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names in a namespace without the registry of an abstract class.
 
-    That cannot be read, and is counted by its token.
+    The registry cannot be read, and counts by its token.
     """
     return (name for name, value in namespace.items() if type(value) is not _REGISTRY)
 
@@ -694,7 +694,7 @@ def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
 _REGISTRY = type(vars(abc.ABC)["_abc_impl"])
 LOGGERS = logging.Logger, logging.RootLogger
 _MESSAGES = "critical debug error exception fatal info log warn warning".split()
-# What may read more of a logger than its level, and does not name that.
+# These may read more of a logger than its level, and code does not name what they read.
 _OF_LOGGERS = frozenset(dir(logging.Logger)).difference(
     *(dir(object), _MESSAGES, ("isEnabledFor", "getEffectiveLevel"))
 )
@@ -706,7 +706,7 @@ _ASKED_OF_ATTRIBUTES = ("__getattr__", "__getattribute__", "__setattr__", "__del
 
 
 def _is_code(value: Any) -> bool:
-    """Return True if a value is code: the data that it reads are looked at with it."""
+    """Return True if a value is code: the data that it reads count where the code is read."""
     return isinstance(value, _CODE) or hasattr(type(value), "__captured_options__")
 
 
@@ -714,5 +714,5 @@ _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
-# Attributes through which JAX takes a trace that it has, without a program of its own inside.
+# Through these attributes JAX uses an earlier trace, and no program of its own shows it.
 _HIDE_TRACES = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())

@@ -35,7 +35,7 @@ from .instances import (
 )
 from .reader import ATOMS, LOGGERS, NOW, HoldsArray, Mode, Reader, Rule, fixed
 
-MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
+MAX_BYTES = 1 << 16  # the most of a NumPy array, which is read at each build
 
 
 # --- numbers, dtypes and names ----------------------------------------------------------------
@@ -68,17 +68,17 @@ def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
     if getattr(np, value.__name__, None) is value:
         reader.out += (np.ufunc, value.__name__)
     else:
-        reader.stop(value)  # of `numpy.frompyfunc`: the function in it cannot be read
+        reader.stop(value)  # the function in one of `numpy.frompyfunc` cannot be read
 
 
-# Types of values that are what these parts are, and cannot change.
+# Values of these types cannot change, and are the same if these parts are the same.
 _PARTS: dict[Any, Callable[[Any], Iterable[Any]]] = {
     complex: lambda value: [value.real, value.imag],
     **dict.fromkeys((range, slice), operator.attrgetter("start", "stop", "step")),
     re.Pattern: operator.attrgetter("pattern", "flags"),
     types.GenericAlias: operator.attrgetter("__origin__", "__args__", "__unpacked__"),
     types.UnionType: lambda value: value.__args__,
-    frozenset: list,  # in the order in which it iterates: a factory may read that
+    frozenset: list,  # a factory may read the order in which it iterates
     inspect.Signature: lambda value: [
         *value.parameters.values(),
         annotation_key(value.return_annotation),
@@ -103,10 +103,10 @@ def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read what JAX itself compares by value: devices, meshes, shardings and their specs."""
+    """Read a value that JAX itself compares by value: a device, a mesh, a sharding or a spec."""
     reader.out += (type(value), value)
     if isinstance(value, jax.sharding.PartitionSpec):
-        reader.add_all(tuple(value), mode)  # P("x") == P(("x",)), and their parts differ
+        reader.add_all(tuple(value), mode)  # P("x") == P(("x",)), but their parts differ
 
 
 # --- containers -------------------------------------------------------------------------------
@@ -116,14 +116,14 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
     kind = type(value)
     if kind is not tuple:
         if mode != "given" and reader.was_seen(value, mode):
-            return  # a call that returns it returns its own
+            return  # `was_seen` notes it: each call that returns it returns its own
         reader.add_class(kind)
         if attributes := getattr(value, "__dict__", None):  # any code may give them a meaning
             reader.add_identity(value, NO_VALUE)
             reader.add_named(attributes, fixed(mode))
     else:
         reader.out.append(tuple)
-    # Not by `len` and `iter`, which a named tuple may define in another way.
+    # `len` and `iter` would not do: a named tuple may define them in another way.
     reader.out.append(tuple.__len__(value))
     for item in tuple.__iter__(value):
         reader.add(item, mode)
@@ -131,12 +131,12 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
 
 def read_container(reader: Reader, value: Any, mode: Mode) -> None:
     """Read a list, a dict, a set or one of their kind in the standard library."""
-    # A spec has copies, which never change: one list given twice is two equal ones.
+    # A spec has copies, which never change: one list that is given twice is two equal lists.
     if mode != "given" and reader.was_seen(value, mode):
         return
     kind = type(value)
     if kind is set and mode == "given" and [*set(value)] != [*value]:
-        reader.stop(value, CHANGES)  # it is passed on, since no copy has its order
+        reader.stop(value, CHANGES)  # the set itself is passed on, since no copy has its order
         return
     reader.out.append(kind)
     mode = reader.enter_mutable(value, mode, CHANGES)
@@ -147,7 +147,7 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
     if attributes := getattr(value, "__dict__", None):
         reader.add_named(attributes, fixed(mode))
     if isinstance(value, dict | types.MappingProxyType):
-        # As `apply(..., method=key)`.
+        # A key may name an attribute, as in `apply(..., method=key)`.
         reader.named.update(key for key in value if type(key) is str and key.isidentifier())
         reader.add_named(value, mode)
     else:
@@ -171,11 +171,11 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
             reader.stop(value, TOO_LARGE)
             return
         reader.holds_mutable = True
-        reader.reading.has_numpy = True  # also a view that cannot be written to may show a change
+        reader.reading.has_numpy = True  # even a read-only view may show a change
         # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes.
         dtype = (value.dtype.str, repr(value.dtype))
         reader.out += (np.ndarray, *dtype, value.shape, value.flags.writeable)
-        # As long as a program with it lives, JAX takes for an array what it has once made of it.
+        # As long as a program with the array lives, JAX goes on with what it once made of it.
         reader.add_identity(value, None if mode == "live" else ARRAY)
         reader.reading.can_change = reader.reading.reads_data = True
         reader.out.append(value.tobytes())
@@ -184,7 +184,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def is_integer_scalar(array: jax.Array) -> bool:
-    """Return True for a number that JAX asks for its value if it can, as for an exponent."""
+    """Return True for a number whose value JAX may ask for, such as an exponent."""
     if isinstance(array, jax.core.Tracer) or array.ndim:
         return False
     is_integer = array.dtype == bool or jnp.issubdtype(array.dtype, np.integer)
@@ -209,15 +209,15 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     while pending:
         node = pending.pop()
         out.append(jtu.PyTreeDef)
-        if (data := node.node_data()) is None:  # of a leaf, or of no leaf at all
+        if (data := node.node_data()) is None:  # it is a leaf, or has no leaf at all
             out.append(node.num_leaves)
             continue
         kind, static = data
         reader.add_class(kind)
-        # JAX compares it with that of an earlier call, as it is then: what can change is held.
-        if is_module_class(kind):  # a tuple that the structure keeps
+        # JAX compares the data with that of an earlier call, as it is then: mutable parts are held.
+        if is_module_class(kind):  # the structure keeps this tuple
             _read_static(reader, static)
-        else:  # of a dict its keys, in a new list
+        else:  # for a dict, `static` is a new list of its keys
             reader.add(tuple(static) if kind is dict else static, "held")
         children = node.children()
         out.append(len(children))
@@ -233,7 +233,7 @@ def _read_static(reader: Reader, static: Any) -> None:
     elif type(static) is dict:
         reader.add_named(static, "held")
     elif is_sentinel(static):
-        reader.add_identity(static, NO_VALUE)  # most modules have Equinox's for a missing attribute
+        reader.add_identity(static, NO_VALUE)  # Equinox marks a missing attribute with one
     else:
         reader.add(static, "held")
 
@@ -244,20 +244,20 @@ def _read_static(reader: Reader, static: Any) -> None:
 def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an object of canonopt, which writes its own key.
 
-    - `__canonical_key__` returns what stands for it in a key. Raises `HoldsArray` if it has leaves.
+    - `__canonical_key__` returns its word in a key. Raises `HoldsArray` if the object has leaves.
         In the key of a function that is traced "now", an interned object in which nothing can
         change stands for itself, and the program keeps it. A token would not be found again: if the
         object died, an equal one gets another.
-    - `__canonical_parts__` returns values that it has read and that can change, or that are read in
-        its place.
+    - `__canonical_parts__` returns values that the object has read and that can change, or values
+        that are read in its place.
     """
     parts = tuple(value.__canonical_parts__("now" if mode in NOW else mode))
-    # A spec that is read in full may be another object than an equal one.
+    # A spec that is read in full may be another object than an equal spec.
     is_spec, is_now = hasattr(type(value), "__canonicalized__"), mode in NOW
     if is_spec and is_now and parts and reader.was_seen(value, mode):
         return
     reader.out += (value.__canonical_key__("now" if is_now else mode), len(parts))
-    for part in parts:  # a copy of a spec has other arrays, and specs with others
+    for part in parts:  # a copy of a spec has other arrays, and other specs
         is_replaced = isinstance(part, jax.Array) or hasattr(type(part), "__canonicalized__")
         reader.add(part, "held" if not is_now else mode if is_replaced else "fixed")
 
@@ -286,7 +286,7 @@ def _rule_of(kind: type) -> "Rule | None":
     return None
 
 
-# A subclass of several of these is read by the rule of the first.
+# A subclass of several of these classes is read by the rule of the first.
 _BY_BASE: tuple[tuple[Any, Rule], ...] = (
     ((jax.Array, np.ndarray, jax.core.Tracer), read_array),
     (np.generic, read_numpy_scalar),
