@@ -18,10 +18,10 @@ def array_text(value: Any) -> str:
 
 
 def placement_text(sharding: Any) -> str:
-    """Return a sharding as text, which differs where two shardings differ.
+    """Return a sharding as text: two shardings that differ have different texts.
 
-    Its memory kind is left out, and after " of " come the mesh and the devices, if it has a mesh.
-    An abstract mesh has no devices.
+    The text leaves the memory kind out. If the sharding has a mesh, the mesh and its devices come
+    after " of "; an abstract mesh has no devices.
     """
     if not isinstance(sharding, NamedSharding):
         return str(sharding)
@@ -35,11 +35,11 @@ def placement_text(sharding: Any) -> str:
 
 
 def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
-    """Return code for a device or a sharding, with `{jax}` for the module; None if there is none.
+    """Return code for a sharding, with `{jax}` for the module; None if no code is known for it.
 
     **Arguments:**
 
-    - `variables`: shardings and meshes that have a name where the code is to stand.
+    - `variables`: shardings and meshes, by their names in the place where the code is to stand.
     """
     for name, value in variables.items():
         if value == sharding:
@@ -58,7 +58,7 @@ def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
 
 
 def sharding_text(value: Any) -> str:
-    """Return a sharding or a mesh, with the same text in each process that has one like it.
+    """Return a sharding or a mesh as text, which is the same in each process that has one like it.
 
     The devices count only if they belong to several processes.
     """

@@ -17,7 +17,7 @@ class Processes:
     def __init__(self, index: int, count: int, client: Any) -> None:
         self.index, self.count = index, count
         self.set = client.key_value_set_bytes
-        self.delete = client.key_value_delete  # with all keys below
+        self.delete = client.key_value_delete  # deletes all keys below, too
         self._get, self._below = client.blocking_key_value_get_bytes, client.key_value_dir_get_bytes
 
     def get(self, key: str, seconds: float) -> bytes | None:
@@ -26,13 +26,13 @@ class Processes:
         try:
             return self._get(key, round(seconds * 1000))
         except jax.errors.JaxRuntimeError:
-            # Without a coordinator it fails earlier.
+            # Without a coordinator, the call fails earlier.
             if time.monotonic() < until - seconds / 100:
                 raise
             return None
 
     def below(self, key: str) -> dict[str, bytes]:
-        """Return the values that have been set below a key, by the rest of their keys."""
+        """Return the values that have been set below a key, by the last part of their keys."""
         found = self._below(key)
         return {name.rpartition("/")[2]: value for name, value in found}
 
@@ -41,7 +41,7 @@ def processes() -> Processes | None:
     """Return the processes of `jax.distributed`, or None if it is not initialized.
 
     Relies on `global_state` of `jax._src.distributed`: its numbers of processes, and its client
-    with a store. Raises `UnsupportedVersionError` if these are gone.
+    with a store. Raises `UnsupportedVersionError` if these attributes are gone.
     """
     if not jax.distributed.is_initialized():
         return None

@@ -8,9 +8,9 @@ import equinox as eqx
 
 
 class HidingFailedCallbacks(logging.Filterer):
-    """A context in which JAX does not log that a callback has failed: an error says so.
+    """A context in which JAX does not log that a callback has failed: an error says so already.
 
-    Relies on the name of the logger and on the text of the message. If these are others, the
+    Relies on the name of the logger and on the text of the message. If JAX has changed them, the
     message is logged.
     """
 
@@ -28,12 +28,12 @@ _callbacks = logging.getLogger("jax._src.callback")
 
 
 def error_of_equinox(error: Exception, key: bytes) -> Exception | None:
-    """Return the error that `equinox.filter_jit` raises in place of `error`; None for the same.
+    """Return the error that `equinox.filter_jit` raises in place of `error`; None if it is `error`.
 
-    It is Equinox that makes the new error, of the last one that `equinox.error_if` has noted. The
-    stack in it begins at the frame whose variable `__equinox_jit_id__` is `key`. Relies on the name
-    of that variable, and on `equinox._jit.last_error_info`. If Equinox has moved these, the stack
-    begins at the top of the program.
+    Equinox makes the new error of the last one that `equinox.error_if` has noted. The stack in it
+    begins at the frame whose variable `__equinox_jit_id__` is `key`. Relies on the name of that
+    variable, and on `equinox._jit.last_error_info`. If Equinox has moved either, the stack begins
+    at the top of the program.
     """
     with contextlib.suppress(ImportError, AttributeError, TypeError):
         from equinox import _jit
@@ -56,4 +56,4 @@ def error_of_equinox(error: Exception, key: bytes) -> Exception | None:
     return None
 
 
-_filter_jit = eqx.filter_jit  # also where another stands in for it, as in the tests of Equinox
+_filter_jit = eqx.filter_jit  # the tests of Equinox put another function in its place

@@ -16,21 +16,21 @@ from .._python_internals.libraries import attribute
 
 @attrs.frozen
 class ModuleParts:
-    """The parts of a module by the steps that lead to them, such as `.bn.mean`."""
+    """The parts of a module, each with the step that leads to it, such as `.bn.mean`."""
 
     static: list[tuple[str, Any]] = attrs.field(factory=list)
     children: list[tuple[str, Any]] = attrs.field(factory=list)
-    # What else of it is static, without a name.
+    # Other static data of the module, which has no name.
     rest: Any = None
 
 
 def module_parts(value: Any) -> ModuleParts | None:
-    """Return the parts of an nnx module, of its `GraphDef`, or of what `nnx.jit` passes on for it.
+    """Return the parts of an nnx module, of its `GraphDef`, or of the `NodeStates` of `nnx.jit`.
 
     Relies on `nodes` and `attributes` of a `GraphDef`, which list the nodes and their attributes
-    depth first; on `_graphdef` and `states` of what `nnx.jit` makes; and on `_pytree__nodes` of a
-    module, which says of each attribute whether it is a child. None for other values, and if Flax
-    has changed.
+    depth first; on `_graphdef` and `states` of a `NodeStates`; and on `_pytree__nodes` of a
+    module, which says of each attribute whether it is a child. Returns None for other values, and
+    if Flax has changed.
     """
     try:
         own = attribute(value, "__dict__")
@@ -39,7 +39,7 @@ def module_parts(value: Any) -> ModuleParts | None:
             for name, held in own.items():
                 if name.startswith("_pytree__"):
                     continue
-                step = f"[{name}]" if name.isdigit() else f".{name}"  # of an `nnx.List`
+                step = f"[{name}]" if name.isdigit() else f".{name}"  # an `nnx.List` has numbers
                 (parts.children if nodes.get(name) else parts.static).append((step, held))
             return parts
         if not type(value).__module__.startswith("flax.nnx"):
@@ -50,7 +50,7 @@ def module_parts(value: Any) -> ModuleParts | None:
             parts, leaves = _parts_of_graph(value._graphdef), jtu.tree_leaves(value.states)
             names = [name for name, _ in parts.children]
             return attrs.evolve(parts, children=[*zip(names, leaves, strict=True)])
-    except Exception:  # whatever has changed
+    except Exception:  # Flax may have changed in any way
         return None
     return None
 

@@ -1,4 +1,4 @@
-"""Functions inside of the results of `jax.jit`, `jax.vmap` and so on, and whose they are."""
+"""Functions inside of the results of `jax.jit`, `jax.vmap` and so on, and who wrote them."""
 
 import functools
 import sys
@@ -26,8 +26,8 @@ JIT_OPTIONS = (*_OF_ARGUMENTS, "keep_unused", "inline")
 def jit_options(jitted: Any) -> dict[str, Any] | None:
     """Return the keyword arguments that `jax.jit` was given for `jitted`.
 
-    Relies on the attribute `_jit_info`, a named tuple that `jax.jit` makes of its arguments. None
-    if that is gone, or if `jax.jit` with these options would not give an equal `_jit_info`.
+    Relies on the attribute `_jit_info`, a named tuple that `jax.jit` makes of its arguments.
+    Returns None if it is gone, or if `jax.jit` with these options would not give an equal one.
     """
     try:
         info = jitted._jit_info._asdict()
@@ -54,15 +54,15 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
 def argument_options(jitted: Any) -> dict[str, tuple[Any, ...]] | None:
     """Return which arguments of a result of `jax.jit` are static or donated, by number and name.
 
-    JAX finds each from the other. Relies on the attribute `_jit_info`; None if that is gone, and
-    for any other function.
+    JAX finds numbers from names, and names from numbers. Relies on the attribute `_jit_info`;
+    returns None if it is gone, and for any other function.
     """
     info = getattr(jitted, "_jit_info", None)
     return None if info is None else {name: getattr(info, name) for name in _OF_ARGUMENTS}
 
 
 def statics_of(jitted: Any) -> frozenset[int | str] | None:
-    """Return the numbers and names of the static arguments, None if they are unknown."""
+    """Return the numbers and names of the static arguments; None if they are unknown."""
     found = argument_options(jitted)
     if found is None:
         return None
@@ -72,7 +72,7 @@ def statics_of(jitted: Any) -> frozenset[int | str] | None:
 def has_programs(jitted: Any) -> bool:
     """Return True if a result of `jax.jit` or `equinox.filter_jit` has been called.
 
-    Relies on the method `_cache_size`, without which it counts as called.
+    Relies on the method `_cache_size`. A function without that method counts as called.
     """
     jitted = jitted_by_equinox(jitted) or jitted
     cache_size = getattr(jitted, "_cache_size", None)
@@ -82,7 +82,7 @@ def has_programs(jitted: Any) -> bool:
 def jitted_by_equinox(value: Any) -> Any:
     """Return what `equinox.filter_jit` calls, a result of `jax.jit`; None for any other value.
 
-    It is the same for all functions of one name. Relies on the name of the class and on its
+    All functions of one name share that result. Relies on the name of the class and on its
     attribute `_cached`.
     """
     is_made_by_it = isinstance(value, loaded("equinox._jit", "_JitWrapper"))
@@ -93,13 +93,13 @@ def _attributes(jitted: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(jitted).items() if name != "_jit_info"}
 
 
-# Python merges a partial with the partial that it is made of. `jax.tree_util.Partial` prevents that
-# by wrapping the inner partial in an object with the attribute `fun`.
+# Python merges a partial of a partial into one. `jax.tree_util.Partial` prevents that by wrapping
+# the inner partial in an object with the attribute `fun`.
 _Shim = type(jtu.Partial(functools.partial(len)).func)
 
 
 def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
-    """Return the function that a partial or `jax.tree_util.Partial` was given."""
+    """Return the function of which a partial or a `jax.tree_util.Partial` was made."""
     is_shim = type(partial.func) is _Shim and _Shim is not functools.partial
     return vars(partial.func)["fun"] if is_shim else partial.func
 
@@ -107,13 +107,13 @@ def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
 def functions_inside(function: Any) -> list[Any]:
     """Return `function` and the functions that it wraps, as far as they can be found.
 
-    Relies on the attributes in which `functools.wraps`, partials, JAX and Flax keep them, and on
-    what JAX's own closures capture (those of `jax.pmap`, for example) and those of
-    `equinox.filter_pmap`.
+    Relies on the attributes in which `functools.wraps`, partials, JAX and Flax keep functions, and
+    on the variables that closures of JAX capture (those of `jax.pmap`, for example), as well as
+    those of `equinox.filter_pmap`.
     """
     found = [function]
     for outer in found:
-        # An object of the user's may have a function of its own as `f`.
+        # An object of the user's may have any function as `f`.
         library = type(outer).__module__.partition(".")[0]
         names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
         inner: list[Any] = [*(attribute(outer, name) for name in names), _wrapped_call(outer)]
@@ -124,7 +124,7 @@ def functions_inside(function: Any) -> list[Any]:
         if isinstance(outer, types.FunctionType):
             if _is_of_jax(outer):
                 inner += captured_by(outer).values()
-            # Here the function is the first of the values that Equinox took for static.
+            # Here the function is the first of the values that Equinox treats as static.
             elif outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
                 inner += captured_by(outer).get("static", ())[:1]
         inner += [new.f for new in inner if hasattr(new, "call_wrapped")]
@@ -155,7 +155,7 @@ def _wrapped_call(value: Any) -> Any:
 
 
 def _is_of_jax(function: types.FunctionType) -> bool:
-    """Return True if JAX made a function, by its globals: a wrapper takes the name of another."""
+    """Return True if JAX made a function. The globals show it: a wrapper takes another's name."""
     return str(function.__globals__.get("__name__")).startswith("jax.")
 
 
@@ -168,15 +168,15 @@ def name_in_events(function: Any) -> str:
 
 def is_module_class(kind: Any) -> bool:
     """Return True for `equinox.Module` and its subclasses. Equinox need not be imported."""
-    # By the metaclass, since `issubclass` takes ten times as long, for an ABC.
+    # The metaclass shows it: `issubclass` takes ten times as long, because a module is an ABC.
     return isinstance(kind, type(loaded("equinox", "Module")))
 
 
 def node_functions(kind: type) -> tuple[Any, ...] | None:
     """Return the functions with which a pytree type was registered, if there are any.
 
-    Without those of Equinox's modules, which it makes of their fields. Relies on `_registry` of
-    `jax._src.tree_util`; returns None if that is gone.
+    Leaves out the functions of Equinox's modules, which Equinox makes of their fields. Relies on
+    `_registry` of `jax._src.tree_util`; returns None if it is gone.
     """
     if is_module_class(kind):
         return ()
@@ -188,8 +188,8 @@ def node_functions(kind: type) -> tuple[Any, ...] | None:
         return None
 
 
-# Classes whose instances do not change after they are made, with the attributes that define them.
-# If JAX has moved a class, builds that hold an instance of it are no longer merged.
+# Instances of these classes do not change after they are made. Each class has the attributes that
+# define an instance. If JAX has moved a class, builds that hold its instances are not merged.
 IMMUTABLE: dict[str, tuple[str, ...]] = {
     "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
     "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
@@ -225,16 +225,16 @@ def _wrapped_by(function: Any) -> list[Any]:
 
 
 def identity_of_code(function: Any) -> object:
-    """Return the code and its line numbers, which tell functions of one name apart.
+    """Return the code of a function and its line numbers, which tell functions of one name apart.
 
-    By value, so that a function that `exec` makes again and again has one log.
+    They are compared by value, so that a function that `exec` makes again and again has one log.
     """
     code = attribute(innermost(function), "__code__")
     return (code, code.co_linetable) if isinstance(code, types.CodeType) else None
 
 
 def is_of_jax(function: Any) -> bool:
-    """Return True if JAX defines a function, as it defines those that run its operations."""
+    """Return True if JAX defines a function, such as those that run its operations."""
     return _package_of(function) == "jax"
 
 
@@ -267,13 +267,13 @@ def jits_itself(function: Any) -> bool:
     # A `jnp.ufunc` jits its function itself.
     if isinstance(found, jnp.ufunc):
         return True
-    # Not `found` itself, nor what the user makes of it, as in `jax.jit(jax.vmap(jnp.dot))`.
+    # Neither `found` itself counts, nor what the user makes of it, as `jax.jit(jax.vmap(jnp.dot))`.
     inside = functions_inside(found)[1:] if is_jitted(found) else ()
     return any(function is inner for inner in inside)
 
 
 def users_function(function: Any) -> Any:
-    """Return the user's function inside of one of JAX's own that is jitted, as by `jax.pmap`."""
+    """Return the user's function inside of a jitted function of JAX's own, as of `jax.pmap`."""
     if not _is_of_library(function):
         return function
     inside = (f for f in functions_inside(function) if isinstance(f, types.FunctionType))
@@ -281,17 +281,17 @@ def users_function(function: Any) -> Any:
 
 
 def is_jitted_inside(function: Any) -> bool:
-    """Return True if what JAX is given is jitted already, as in `jax.pmap(jax.jit(f))`."""
+    """Return True if the function that JAX gets is jitted already, as in `jax.pmap(jax.jit(f))`."""
     if is_jitted(function):
         return True
     user = users_function(function)
     jitted = (f for f in functions_inside(function) if is_jitted(f))
-    # What is jitted may be another function that JAX was given, for example as an argument.
+    # The jitted function may be another one that JAX was given, for example as an argument.
     return any(user is f for each in jitted for f in functions_inside(each))
 
 
 def _owner(function: Any) -> Any:
-    is_method = isinstance(function, types.MethodType)  # `apply` of a user's linen module
+    is_method = isinstance(function, types.MethodType)  # it may be `apply` of a user's linen module
     return type(function.__self__) if is_method else innermost(function)
 
 

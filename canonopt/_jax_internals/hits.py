@@ -18,15 +18,15 @@ from .watching import Miss, Watch, call_of_filter_jit, combined, is_of_filter_ji
 class HitWatch(Watch):
     """Calls its listeners with a jitted function and its arguments after each cached call.
 
-    In all threads. What a listener raises, the call raises. Relies on `_post_hook_state` of
-    `jax._src.api`: the hook with which JAX looks for NaNs, which is not part of the key of a jit
-    cache. A block of `jax.debug_nans`, which JAX itself enters too, sets and resets it, so this
-    object stands in for it there.
+    It hears the calls of all threads. If a listener raises an error, the call raises it. Relies on
+    `_post_hook_state` of `jax._src.api`: the hook with which JAX looks for NaNs, which is not part
+    of the key of a jit cache. A block of `jax.debug_nans`, which JAX itself enters too, sets and
+    resets the hook, so this object stands in for that state.
 
-    To add a listener raises `UnsupportedVersionError` if the hook is gone.
+    Adding a listener raises `UnsupportedVersionError` if the hook is gone.
     """
 
-    _state: Any = None  # of JAX
+    _state: Any = None  # the state of JAX
 
     def _start(self) -> None:
         try:
@@ -51,16 +51,16 @@ class HitWatch(Watch):
 
     def _change(self, change: Callable[[Any], Any]) -> None:
         self._state.set_global(change(self._state.get_global()))
-        # None hides that of all threads. JAX has an object in its place if nothing is set.
+        # None hides the hook of all threads. If no hook is set, JAX has another object here.
         if (local := self._state.get_local()) is None or callable(local):
             self._state.set_local(change(local))
 
     def set_global(self, hook: Any) -> None:
-        """Set what JAX calls in all threads."""
+        """Set the hook that JAX calls in all threads."""
         self._state.set_global(self._hook(hook))
 
     def set_local(self, hook: Any) -> None:
-        """Set what JAX calls in this thread."""
+        """Set the hook that JAX calls in this thread."""
         self._state.set_local(self._hook(hook))
 
     def _hook(self, hook: Any) -> Any:
@@ -81,11 +81,11 @@ hits = HitWatch()
 
 
 def function_called(given: Any, args: tuple) -> Any:
-    """Return the user's function of a call of `given`, which `jax.jit` was given."""
+    """Return the user's function in a call of `given`, the function that `jax.jit` was given."""
     if (users_call := attribute(given, "__canonical_call__")) is not None:
         return users_call((), {})[0]
     if is_of_filter_jit(given):
-        # Without the other arguments, which take long to combine.
+        # The other arguments are left out, because it takes long to combine them.
         return combined((args[0] if "fun" in args[0] else args[1])["fun"], args[2][0])
     return given
 
@@ -98,9 +98,9 @@ class CachedCall:
 
     **Arguments:**
 
-    - `given`: what `jax.jit` was given.
-    - `trace`: `jitted.trace`.
-    - `jaxpr`: the program that JAX has, if that is known.
+    - `given`: the function that `jax.jit` was given.
+    - `trace`: the method `trace` of the jitted function.
+    - `jaxpr`: the program that JAX has, if it is known.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class CachedCall:
         self._call, self._jaxpr = (given, args, kwargs), jaxpr
         self._trace = plain = functools.partial(trace, *args, **kwargs)
         again = attribute(given, "__canonical_trace__")
-        # Which knows the function of the call that runs now, and its arrays.
+        # `__canonical_trace__` knows the function of the call that runs now, and its arrays.
         self._again = again(trace, args, kwargs) if again else lambda: (plain(), ())
         # Whether functions that are made again may run the program.
         self.is_shared = attribute(given, "__canonical_call__") is not None
@@ -125,7 +125,7 @@ class CachedCall:
         return cls(miss.jitted, *miss.given, jax.jit(miss.jitted, **options).trace, jaxpr)
 
     def users_call(self) -> tuple[Any, tuple, dict[str, Any]]:
-        """Return the user's function, and what the user called it with."""
+        """Return the user's function, and the arguments that the user called it with."""
         function, args, kwargs = self._of_jax_jit()
         return call_of_filter_jit(function, args) or (function, args, kwargs)
 
@@ -145,14 +145,14 @@ class CachedCall:
         return self._jaxpr
 
     def cached(self) -> Traced:
-        """Return the program that JAX has, with the arrays that it is given as captured."""
+        """Return the program that JAX has, with the captured arrays that it gets as an argument."""
         return self.jaxpr(), self._call[2].get(CAPTURED, ())
 
     def afresh(self) -> Traced:
-        """Return the program that the function gives now, and those that it calls.
+        """Return the program that the function gives now, tracing also the functions that it calls.
 
-        Each time in another context of `set_xla_metadata`, by which JAX finds no earlier trace.
-        `jax.make_user_context` would do too, but to make one empties all jit caches.
+        Each time the context of `set_xla_metadata` differs, so that JAX does not find an earlier
+        trace. `jax.make_user_context` would do too, but to make one empties all jit caches.
         """
         from jax.experimental.xla_metadata import set_xla_metadata
 

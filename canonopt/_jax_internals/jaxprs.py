@@ -19,14 +19,14 @@ from .tracing import unwatched
 
 
 def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
-    """Return the bytes of a program's constants, the user's code in it, and what is inside.
+    """Return the bytes of a program's constants, the user's code in it, and its inner functions.
 
-    Such code is that of callbacks, which run with the program, and of the rules for derivatives,
-    which are traced when the program is differentiated. Relies on the attributes of the objects in
-    which JAX keeps functions: `callback_func` of those of callbacks, `f`, `transforms` and
-    `f_transformed` of a `WrappedFun`.
+    A program has code of callbacks, which run with the program, and of rules for derivatives, which
+    are traced when the program is differentiated. Relies on the attributes of the objects in which
+    JAX keeps functions: `callback_func` for callbacks; `f`, `transforms` and `f_transformed` of a
+    `WrappedFun`.
 
-    Inside are the functions that JAX has traced to programs of their own, as `jax.lax.cond` does,
+    Inner functions are those that JAX has traced to programs of their own, as `jax.lax.cond` does,
     each as "FILE:LINE". Relies on `debug_info.func_src_info` of a `Jaxpr`: "NAME at FILE:LINE".
     """
     constants: dict[int, int] = {}
@@ -50,15 +50,15 @@ Traced: TypeAlias = tuple[Any, Sequence[Any]]
 
 
 def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = ()) -> bool:
-    """Return True if two traced programs do the same: their operations with all parameters.
+    """Return True if two traced programs have the same operations with the same parameters.
 
     Functions in parameters, as of callbacks and of rules for derivatives, count by their names.
-    Code that no output depends on does not count: that relies on `dce_jaxpr` of
-    `jax.interpreters.partial_eval`. If it is gone, such code counts.
+    Code that no output depends on does not count: `dce_jaxpr` of `jax.interpreters.partial_eval`
+    removes it. If `dce_jaxpr` is gone, such code counts.
 
-    A program keeps the memory of a captured NumPy array, and is compiled with the values that were
-    there. One that has changed in place since then shows others. `changed` are such arrays, which
-    equal none.
+    A program keeps the memory of a captured NumPy array, and is compiled with the values of that
+    time. An array that has changed in place since then shows other values. `changed` are such
+    arrays, which count as different from all others.
     """
     one, other = ((_without_dead_code(program), arrays) for program, arrays in (one, other))
     if _text(one[0]) != _text(other[0]):
@@ -70,10 +70,10 @@ def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = 
 
 
 def _held_for(array: np.ndarray) -> Sequence[Any]:
-    """Return what programs hold for a captured NumPy array.
+    """Return the arrays that programs hold for a captured NumPy array.
 
-    That is a copy if JAX converts its dtype, as float64, and the same one as long as a program has
-    it: JAX goes on with the old values even in a new trace.
+    They are copies if JAX converts the dtype, as float64. As long as a program has a copy, it stays
+    the same one: JAX goes on with the old values even in a new trace.
     """
     with unwatched():
         return jax.make_jaxpr(lambda: jax.lax.expand_dims(array, (0,)))().consts
@@ -98,7 +98,7 @@ def _text(program: Any) -> str:
 
 
 def _constants(traced: Traced) -> Iterator[Any]:
-    """Yield the arrays and numbers in a program, which its text may show in part."""
+    """Yield the arrays and numbers in a program: its text may show only a part of them."""
     for value in values_in(traced):
         if hasattr(type(value), "__array__") or isinstance(value, int | float | complex):
             yield value
@@ -130,7 +130,7 @@ def _is_library_code(value: Any) -> bool:
 
 
 def _is_of_library(value: Any) -> bool:
-    """Return True for an object of JAX or Equinox. What those of Equinox hold counts, not they."""
+    """Return True for an object of JAX or Equinox. The objects inside of Equinox's still count."""
     return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "equinox")
 
 
@@ -140,9 +140,9 @@ def is_program(value: Any) -> bool:
 
 
 def values_in(program: Any) -> Iterator[Any]:
-    """Yield a program, those inside, their constants, and functions with what they capture.
+    """Yield a program, those inside, their constants, and functions with the values they capture.
 
-    Not what other objects of the user's have, which may be anything under any name.
+    Attributes of other objects of the user's are left out: they may be anything under any name.
     """
     seen: dict[int, Any] = {}
     pending = [program]
@@ -171,9 +171,9 @@ def values_in(program: Any) -> Iterator[Any]:
             pending += getattr(value, "consts", ())
         elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
             pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
-        elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
+        elif hasattr(value, "__wrapped__"):  # it is a rule of `jax.custom_batching.custom_vmap`
             pending.append(value.__wrapped__)
-        elif hasattr(value, "callback_func"):  # of `jax.pure_callback`
+        elif hasattr(value, "callback_func"):  # it is of `jax.pure_callback`
             pending.append(value.callback_func)
         elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
-            pending += vars(value).values()  # as of `equinox.filter_custom_vjp`
+            pending += vars(value).values()  # such as one of `equinox.filter_custom_vjp`

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-# The name of the argument. A keyword, so that the numbers of the others stay what they are.
+# The name of the argument. It is a keyword, so that the other arguments keep their numbers.
 CAPTURED = "captured_by_canonopt"
 
 
@@ -17,14 +17,14 @@ def jit_with_captured(
 ) -> Any:
     """Return `jax.jit(call, **options)`, where `call` takes what `fn` takes, and `CAPTURED`.
 
-    The options are those for `fn`. `call` gets the name and the signature of `fn`, by which JAX
-    finds static arguments.
+    The options are those for `fn`. `call` gets the name and the signature of `fn`, because JAX
+    finds static arguments by the signature.
     """
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         if hasattr(fn, name):
             setattr(call, name, getattr(fn, name))
     parameters: list[inspect.Parameter] = []
-    with contextlib.suppress(ValueError, TypeError):  # some functions written in C have none
+    with contextlib.suppress(ValueError, TypeError):  # some functions written in C lack one
         parameters = bare_parameters(fn)
     if parameters:
         captured = inspect.Parameter(CAPTURED, inspect.Parameter.KEYWORD_ONLY, default=None)
@@ -37,7 +37,7 @@ def jit_with_captured(
 def stand_at(call: Any, fn: Any) -> None:
     """Let the errors of JAX name the place of `fn` for `call`, which has a signature of its own.
 
-    JAX names the innermost function. `fn` itself would be kept.
+    JAX names the innermost function. A reference to `fn` itself would keep `fn` alive.
     """
     code = getattr(inspect.unwrap(fn), "__code__", None)
     if code is not None:
@@ -45,7 +45,7 @@ def stand_at(call: Any, fn: Any) -> None:
 
 
 def bare_parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function without annotations and defaults, which may be arrays."""
+    """Return the parameters of a function, without annotations and defaults: both may be arrays."""
     return [
         inspect.Parameter(p.name, p.kind, default=p.default if p.default is p.empty else None)
         for p in inspect.signature(fn).parameters.values()

@@ -17,8 +17,8 @@ from ..errors import UnsupportedVersionError
 def key_context() -> dict[str, str]:
     """Return the settings in the key of a jit cache, under JAX's own names for them.
 
-    Relies on `trace_context` and `trace_context_names` of `jax._src.config`. Empty if these are
-    gone, and with jax before 0.10, which has no names.
+    Relies on `trace_context` and `trace_context_names` of `jax._src.config`. Returns an empty dict
+    if these are gone, and with jax before 0.10, which does not have the names.
     """
     try:
         from jax._src import config
@@ -32,7 +32,7 @@ def key_context() -> dict[str, str]:
 def _text(value: Any) -> str:
     if type(value).__repr__ is not object.__repr__:
         return str(value)
-    # The objects for `set_xla_metadata` and for axis names have no text of their own.
+    # The objects for `set_xla_metadata` and for axis names do not have a text of their own.
     held = (getattr(value, name, None) for name in type(value).__slots__)
     return ", ".join(str(dict(item)) for item in held if isinstance(item, Mapping) and item)
 
@@ -40,8 +40,8 @@ def _text(value: Any) -> str:
 def tracing_context() -> Hashable:
     """Return the settings and contexts by which `jax.jit` finds a trace.
 
-    Relies on `trace_context` of `jax._src.config`. None if that is gone: then a program without a
-    trace for the context is found, and traced again.
+    Relies on `trace_context` of `jax._src.config`. Returns None if it is gone: then a program
+    without a trace for the context is found, and traced again.
     """
     try:
         from jax._src import config
@@ -57,12 +57,12 @@ def whole_context() -> Hashable:
 
 
 def around_calls() -> dict[str, Hashable]:
-    """Return by name what a trace can depend on, whether it is in JAX's key or not.
+    """Return the settings that a trace can depend on, by name, even those not in JAX's key.
 
-    The whole of `jax.config`, whose values are those of this thread, the contexts of Flax, Haiku
+    They are the whole of `jax.config` with the values of this thread, the contexts of Flax, Haiku
     and NumPyro, and those of NumPy and `warnings`, which make errors of warnings. Relies on the
     stacks that libraries keep: of interceptors, of `numpyro.handlers`, of what `hk.transform` runs.
-    While something is on one, or if it is gone, no two calls are made in one context.
+    While a stack is not empty, or if it is gone, each call counts as in a context of its own.
     """
     found = dict(all_settings())
     found["np.errstate"], found["np.printoptions"] = repr(np.geterr()), repr(np.get_printoptions())
@@ -93,7 +93,7 @@ _STACKS = (
 )
 
 
-# Settings without a public name in JAX, as users know them.
+# Some settings have no public name in JAX: these are the names by which users know them.
 _CONTEXT_NAMES = {
     "mesh_context_manager": "with mesh",
     "xla_metadata_context_manager": "set_xla_metadata",
@@ -105,9 +105,9 @@ _CONTEXT_NAMES = {
 def context_of_calls() -> dict[str, str]:
     """Return the settings that a trace depends on besides the call, as users know them."""
     context = {_CONTEXT_NAMES.get(name, name): text for name, text in key_context().items()}
-    if not context:  # then a setting that is not in the key may be told too
+    if not context:  # this may also tell a setting that is not in the key
         context = {name: _text(value) for name, value in jax.config.values.items()}
-    context.pop("abstract_mesh_context_manager", None)  # an empty mesh there is the same as none
+    context.pop("abstract_mesh_context_manager", None)  # an empty mesh is the same as no mesh
     mesh = jax.sharding.get_abstract_mesh()
     return {**context, "mesh": "none" if mesh.empty else str(mesh)}
 
@@ -122,8 +122,8 @@ class _PublicX64:
 def x64_state() -> Any:
     """Return an object whose `value` is whether x64 is enabled in this thread.
 
-    Relies on `enable_x64` of `jax._src.config`, since every call of a factory asks and the public
-    way takes twice as long. Falls back to the public way.
+    Relies on `enable_x64` of `jax._src.config`, because every call of a factory asks for it, and
+    the public way takes twice as long. Falls back to the public way.
     """
     try:
         from jax._src.config import enable_x64
@@ -136,13 +136,13 @@ def x64_state() -> Any:
 
 @contextlib.contextmanager
 def default_settings() -> Iterator[None]:
-    """Have JAX jit, and log nothing about it, inside the block, whatever the user has set."""
+    """Let JAX jit inside the block, without a log of it, whatever the user has set."""
     with jax.disable_jit(False), jax.log_compiles(False), jax.explain_cache_misses(False):
         yield
 
 
 def unsupported(name: str, purpose: str = "count traces and compiles") -> UnsupportedVersionError:
-    """Return the error to raise if `name`, of JAX or Equinox, is gone or has changed."""
+    """Return the error to raise if `name`, a name of JAX or Equinox, is gone or has changed."""
     package = "equinox" if name.startswith("equinox.") else "jax"
     tested = package
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -1,4 +1,4 @@
-"""The state of JAX now: tracing, in a backward pass, raising."""
+"""The state of JAX now: whether it traces, runs a backward pass, or raises an error."""
 
 import contextlib
 import functools
@@ -17,14 +17,14 @@ from .._python_internals.libraries import is_library_code
 
 
 class NotTraced(Exception):
-    """Raised in a trace before the function runs, to end the trace. It counts as none."""
+    """Raised in a trace before the function runs, to end the trace, which then does not count."""
 
 
 def is_staging() -> bool:
-    """Return True if what runs now becomes part of a program, as a body under `jax.jit` does.
+    """Return True if the code that runs now becomes part of a program, as under `jax.jit`.
 
-    Relies on `unsafe_am_i_under_a_jit` of `jax._src.core`, which looks at the current trace and
-    those around it. Later versions have it in `jax.extend` under another name. Falls back to making
+    Relies on `unsafe_am_i_under_a_jit` of `jax._src.core`, which looks at the current trace and the
+    ones around it. Later versions have it in `jax.extend` under another name. Falls back to making
     an array and asking whether it is a tracer, which leaves an unused operation in the program.
     """
     try:
@@ -35,7 +35,7 @@ def is_staging() -> bool:
         return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
-# Returns True if no transformation of JAX runs now, and always False if JAX has moved it.
+# Returns True if no transformation of JAX runs now; always False if JAX has moved the function.
 try:
     from jax._src.core import trace_state_clean as is_at_top_level
 except ImportError:
@@ -47,7 +47,7 @@ except ImportError:
 def makes_tracers() -> bool:
     """Return True if a new array is a tracer, even in `jax.ensure_compile_time_eval`.
 
-    It is one inside of a `jax.shard_map` that runs eagerly, operation by operation.
+    That is so inside of a `jax.shard_map` that runs eagerly, operation by operation.
     """
     if is_at_top_level():
         return False
@@ -57,12 +57,12 @@ def makes_tracers() -> bool:
 
 
 def is_in_backward_pass() -> bool:
-    """Return True if JAX runs a backward pass now, not a call of a jitted function inside of one.
+    """Return True if JAX runs a backward pass now, and not a jitted function that it has called.
 
-    Relies on the names of the functions that run them, in `jax._src.interpreters.ad` and
-    `jax._src.pjit`.
+    Relies on the names of the functions that run either of them, in `jax._src.interpreters.ad` and
+    in `jax._src.pjit`.
     """
-    # From the innermost frame outwards: the nearer of the two is what runs now.
+    # Frames go from the innermost outwards: the function that is found first is what runs now.
     for frame in frames():
         module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_name
         if module == "jax._src.interpreters.ad" and name.startswith("backward_pass"):
@@ -73,7 +73,7 @@ def is_in_backward_pass() -> bool:
 
 
 def is_compiling_by_hand() -> bool:
-    """Return True in the method `compile` of what `.lower()` gave.
+    """Return True in the method `compile` of an object that `.lower()` returned.
 
     Relies on the name of the module of `jax.stages.Lowered`.
     """
@@ -87,7 +87,7 @@ def is_compiling_by_hand() -> bool:
 def library_callers() -> Iterator[str]:
     """Yield the packages of libraries that a jitted function was called through, innermost first.
 
-    Up to the user's code, and without those that every such call comes through.
+    They end at the user's code, and leave out the modules that every such call comes through.
     """
     for frame in frames():
         module = str(frame.f_globals.get("__name__"))
@@ -129,11 +129,11 @@ def is_unwatched() -> bool:
 
 
 def listen(on_duration: Callable[..., None]) -> None:
-    """Register a listener of `jax.monitoring` for durations, unless it is there.
+    """Register a listener of `jax.monitoring` for durations, unless it is registered.
 
-    `jax.monitoring.clear_event_listeners` removes it. To find that out, this relies on
+    `jax.monitoring.clear_event_listeners` removes listeners. To notice that, this relies on
     `get_event_duration_listeners` of `jax._src.monitoring`. If that is gone, the listener is
-    registered once, and is gone after it was cleared.
+    registered only once, and stays away after listeners are cleared.
     """
     try:
         from jax._src.monitoring import get_event_duration_listeners
@@ -160,9 +160,9 @@ def _on_duration(event: str, *_: object, **__: object) -> None:
 def traces_so_far() -> int:
     """Return a number that grows with each trace of a function, in any thread.
 
-    Relies on the cache around `trace_to_jaxpr`, which counts its misses. JAX before 0.9 has no such
-    count, but fires an event at each trace, nested ones too. Later versions fire none for a nested
-    trace.
+    Relies on the cache around `trace_to_jaxpr`, which counts its misses. JAX before 0.9 does not
+    have that count, but fires an event at each trace, nested traces too. Later versions do not fire
+    an event for a nested trace.
     """
     from jax._src.interpreters import partial_eval
 
@@ -180,7 +180,7 @@ def traces_so_far() -> int:
 def clearings_so_far() -> int:
     """Return how often JAX's caches were cleared, which sets the count of traces to zero.
 
-    Zero for JAX before 0.9, which has no such count.
+    Returns zero for JAX before 0.9, which does not have that count.
     """
     traces_so_far()
     return _clearings
@@ -189,8 +189,8 @@ def clearings_so_far() -> int:
 def was_tracing(error: BaseException) -> bool:
     """Return True if an exception was raised while JAX traced a function.
 
-    Relies on the name `trace_to_jaxpr`. The count above does not do: a function that fails each
-    time is a miss of the cache of traces only once.
+    Relies on the name `trace_to_jaxpr`. The count of `traces_so_far` would not do: a function that
+    fails each time is a miss of the cache of traces only once.
     """
     from jax._src.interpreters import partial_eval
 
@@ -201,13 +201,13 @@ def was_tracing(error: BaseException) -> bool:
     )
 
 
-@functools.cache  # JAX keeps lists
+@functools.cache  # JAX keeps lists, to which each call would add
 def hide_own_frames() -> None:
     """Make JAX hide the frames of this package where it hides its own.
 
-    In its logs it names the line of the user, relying on `register_exclusion` of
-    `jax._src.source_info_util`, and in tracebacks of errors on that of `jax._src.traceback_util`.
-    If these are gone, JAX names a line of this package.
+    Then JAX names the line of the user. For its logs, this relies on `register_exclusion` of
+    `jax._src.source_info_util`; for tracebacks of errors, on that of `jax._src.traceback_util`. If
+    these are gone, JAX names a line of this package.
     """
     ours = os.path.dirname(__file__)
     with contextlib.suppress(ImportError, AttributeError):

@@ -35,7 +35,7 @@ from .tracing import (
 
 # --- compiles -------------------------------------------------------------------------------------
 
-_MAX_NAMES = 1000  # of what was lowered and is not compiled yet, in each thread
+_MAX_NAMES = 1000  # the most functions that are lowered and not compiled yet, in a thread
 
 
 @attrs.frozen
@@ -43,13 +43,13 @@ class Compile:
     """One compile by XLA, as JAX reports it."""
 
     name: str
-    seconds: float  # or to read it from the persistent compilation cache
+    seconds: float  # also to read the program from the persistent compilation cache
     lowering_seconds: float
-    # Of the persistent cache. None if it is off.
+    # What the persistent cache reported; None if it is off.
     cache: Literal["hit", "miss"] | None
-    # What its listener knows.
+    # The listener fills in these two.
     in_backward_pass: bool = False
-    is_by_hand: bool = False  # by `.compile()`
+    is_by_hand: bool = False  # whether the user called `.compile()`
 
     @property
     def is_hit(self) -> bool:
@@ -57,7 +57,7 @@ class Compile:
 
 
 class CompileWatch:
-    """Calls `on_compile` with each compile, and each hit of JAX's persistent cache.
+    """Calls `on_compile` with each compile, and with each hit of JAX's persistent cache.
 
     JAX compiles in the thread of the call. Its events have public functions, but their names are
     documented nowhere.
@@ -70,23 +70,23 @@ class CompileWatch:
         self._is_seen = False
 
     def listen(self) -> None:
-        """Register the listeners, unless they are there. They stay, and cost next to nothing."""
+        """Register the listener, unless it is registered. It stays, and costs next to nothing."""
         listen(self._on_duration)
 
     def check(self) -> None:
         """Raise `UnsupportedVersionError` if JAX reports no compile of a small function."""
-        # In a trace, nothing would be compiled: the small function would become part of the trace.
+        # In a trace, JAX would not compile the small function, but make it a part of the trace.
         if self._is_seen or is_staging():
             return
 
-        def canonopt_check() -> Any:  # a name that nothing else has been lowered under
+        def canonopt_check() -> Any:  # no other function was lowered under this name
             return np.zeros(())
 
         self.listen()  # the user may have cleared all listeners
         try:
             with default_settings(), unwatched():
                 jax.jit(canonopt_check)()
-        except Exception:  # without a device nothing has been compiled before, either
+        except Exception:  # without a device, JAX has not compiled anything before, either
             return
         if not self._is_seen:
             raise unsupported("the event of a compile in jax.monitoring")
@@ -110,24 +110,24 @@ class CompileWatch:
 
 
 class _Thread(threading.local):
-    """The work of a thread for the compile that is reported next."""
+    """What a thread knows of the compile that is reported next."""
 
     def __init__(self) -> None:
-        # Whether the persistent cache had what is reported next.
+        # Whether the persistent cache had the program that is reported next.
         self.is_hit = False
-        # The seconds by name: what is lowered by hand may be compiled later.
+        # The seconds of lowering, by name: a function that is lowered by hand may compile later.
         self.lowered: dict[str, float] = {}
 
 
 def has_persistent_cache() -> bool:
     flags: Any = jax.config
-    # JAX fires the events of its cache also without a folder for it.
+    # JAX fires the events of its cache even if the cache has no folder.
     return bool(flags.jax_compilation_cache_dir and flags.jax_enable_compilation_cache)
 
 
 def _name(about: dict[str, Any]) -> str:
     name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
-    return name.replace("unnamed wrapped", "unnamed")  # as it was called before JAX 0.9
+    return name.replace("unnamed wrapped", "unnamed")  # before JAX 0.9 it was called so
 
 
 # --- calls through `equinox.filter_jit`, which is private -----------------------------------------
@@ -138,15 +138,15 @@ def is_of_filter_jit(function: Any) -> bool:
 
     Relies on the qualified name of the function inside of `equinox._jit._filter_jit_cache`.
     """
-    # The name in the code, since Equinox gives the function itself the name of the user's.
+    # Only the code has this name: Equinox gives the function itself the name of the user's.
     name = "_filter_jit_cache.<locals>.fun_wrapped"
     return isinstance(function, types.FunctionType) and function.__code__.co_qualname == name
 
 
 def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str, Any]] | None:
-    """Return the user's function and arguments, or None if this is no call of `filter_jit`.
+    """Return the user's function and arguments; None if this is not a call of `filter_jit`.
 
-    Equinox passes them in three parts, each partitioned into arrays and the rest. What
+    Equinox passes them in three parts, each partitioned into arrays and the rest. The function that
     `canonopt.filter_jit` gives to `jax.jit` has a function that puts them together.
     """
     if isinstance(function, types.FunctionType) and "__call_of_user__" in vars(function):
@@ -160,14 +160,14 @@ def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str
         users, first, (rest, kwargs) = (
             combined(dynamic[name], part) for name, part in zip(names, static, strict=True)
         )
-    # With an Equinox that passes other parts. Then `_check_misses` raises an error.
+    # This Equinox passes other parts. Then `_check_misses` raises an error.
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
     return users, (first, *rest)[:-1], kwargs  # equinox appends a None
 
 
 def combined(dynamic: tuple, static: tuple) -> Any:
-    """Return the pytree that Equinox partitioned into arrays and the rest."""
+    """Return the pytree that Equinox has partitioned into arrays and the rest."""
     leaves, structure = static
     parts = zip(dynamic, leaves, strict=True)
     # In the static part None stands for an array, as after `equinox.partition`.
@@ -179,16 +179,16 @@ def combined(dynamic: tuple, static: tuple) -> Any:
 
 @attrs.frozen(eq=False)
 class Miss:
-    """A call that a jit cache has no entry for, with the function and arguments of the user."""
+    """A call without an entry in a jit cache, with the function and the arguments of the user."""
 
     function: Callable[..., Any]
     args: tuple
     kwargs: dict[str, Any]
     is_static: Callable[[str | int], bool]
-    # Whether it came through `equinox.filter_jit`, where all leaves but arrays are static.
+    # Whether the call came through `equinox.filter_jit`: there, all leaves but arrays are static.
     filtered: bool
     options: dict[str, Any]
-    # The function that `jax.jit` was given: one of Equinox's for `filter_jit`.
+    # The function that `jax.jit` was given; for `filter_jit`, it is one of Equinox's.
     jitted: Callable[..., Any]
     # Whether the function is called, not only traced, lowered or evaluated for shapes.
     is_call: bool
@@ -199,7 +199,7 @@ class Miss:
 
 
 class Watch:
-    """Has something in the place of a part of JAX, as long as it has listeners."""
+    """Puts something in the place of a part of JAX, as long as it has listeners."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Any, ...] = ()
@@ -232,21 +232,21 @@ class Watch:
 class MissWatch(Watch):
     """Calls its listeners at each miss.
 
-    A listener is a pair of functions. `enter` gets the function that `jax.jit` was given, and what
-    returns the `Miss`. Unless it returns None, `leave` gets what it returned, whether the function
-    was traced, and the jaxpr. If that raises, nothing is compiled. Relies on
-    `jax._src.pjit._infer_params`, which this wraps: `jax.jit` calls it if its C++ cache has no
-    entry. Cached calls cost nothing.
+    A listener is a pair of functions. `enter` gets the function that `jax.jit` was given, and a
+    function that returns the `Miss`. Unless `enter` returns None, `leave` gets its result, whether
+    the function was traced, and the jaxpr. If `leave` raises an error, nothing is compiled. Relies
+    on `jax._src.pjit._infer_params`, which this wraps: `jax.jit` calls it if its C++ cache does not
+    have an entry. Cached calls cost nothing.
     """
 
     hears_unwatched = False
-    # What this has put in the place of `_infer_params`, and what it calls.
+    # The function that stands in the place of `_infer_params`, and the one that it calls.
     _ours: Any = None
     _original: Any = None
 
     def check(self) -> None:
         """Raise `UnsupportedVersionError` if misses cannot be watched: all counts would be zero."""
-        if not getattr(jax.config, "jax_no_tracing", False):  # else it cannot trace
+        if not getattr(jax.config, "jax_no_tracing", False):  # then JAX cannot trace
             _check_misses(loaded("equinox", "filter_jit"))
 
     def _start(self) -> None:
@@ -264,14 +264,14 @@ class MissWatch(Watch):
         if pjit._infer_params is self._ours:
             pjit._infer_params = self._original
         else:
-            # Somebody has wrapped this one. It stays below, and only passes calls on.
+            # Somebody has wrapped `_ours`. It stays below, and only passes calls on.
             self._ours = None
 
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
             if self._ours is not watched or (is_unwatched() and not self.hears_unwatched):
                 return original(fun, ji, args, kwargs)
-            # By these functions of `jax._src.pjit`, it is called, and not only lowered.
+            # These functions of `jax._src.pjit` call the function; others only lower it.
             is_call = sys._getframe(1).f_code.co_name in ("cache_miss", "_python_pjit_helper")
             miss = functools.partial(_miss, fun, ji, args, kwargs, is_call)
             both = [(leave, enter(fun, miss)) for enter, leave in dict.fromkeys(self.listeners)]
@@ -289,7 +289,7 @@ class MissWatch(Watch):
                 raise
             jaxpr = _jaxpr_of(result)
             # Both are asked: a jaxpr that is new here may have been traced before the watch began.
-            # JAX counts no miss for what has failed once, and none before its caches are cleared.
+            # JAX does not count a miss of a function that has failed, until its caches are cleared.
             is_traced = traces_so_far() != before or _failed.get(fun, False)
             tell(entered, _is_new(jaxpr) and is_traced, jaxpr)
             return result
@@ -297,11 +297,11 @@ class MissWatch(Watch):
         return watched
 
 
-_failed: WeakIdMap[bool] = WeakIdMap()  # functions of which a trace has failed
+_failed: WeakIdMap[bool] = WeakIdMap()  # functions with a trace that has failed
 
 
 def tell(listeners: Sequence[Callable[..., None]], *about: Any) -> None:
-    """Call each listener, also if one of them raises."""
+    """Call each listener, even if one of them raises an error."""
     for at, listener in enumerate(listeners):
         try:
             listener(*about)
@@ -317,9 +317,9 @@ misses = MissWatch()
 def _check_misses(filter_jit: Any) -> None:
     """Trace small functions, and raise `UnsupportedVersionError` unless all are seen.
 
-    `filter_jit` is that of Equinox, which may not be imported yet.
+    `filter_jit` is that of Equinox, or an empty tuple if Equinox is not imported.
 
-    Takes some milliseconds. Nothing is lowered, so no backend is started.
+    It takes some milliseconds. Nothing is lowered, so JAX does not start a backend.
     """
     try:
         from jax._src import pjit
@@ -329,7 +329,7 @@ def _check_misses(filter_jit: Any) -> None:
         raise unsupported("jax._src.pjit._infer_params") from error
     if parameters != ("fun", "ji", "args", "kwargs"):
         raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
-    # Kept apart from the misses, whose arguments would be leaked tracers after the trace.
+    # These facts are kept instead of the misses, whose arguments would be leaked tracers.
     ways: dict[Any, tuple[bool, bool, Any]] = {}
     traces: list[bool] = []
     staging: list[bool] = []
@@ -337,7 +337,7 @@ def _check_misses(filter_jit: Any) -> None:
 
     def leave(miss: Miss, is_traced: bool, program: Any) -> None:
         if not any(miss.function is function for function in functions):
-            return  # a miss of another thread
+            return  # it is a miss of another thread
         ways[miss.function] = miss.is_call, miss.filtered, program
         traces.append(is_traced)
 
@@ -383,10 +383,10 @@ def _check_misses(filter_jit: Any) -> None:
     if of_filtered is None or of_filtered[1] != bool(filter_jit):
         raise unsupported("equinox._jit._filter_jit_cache")
     found = {
-        # Where JAX refuses the output there is no jaxpr, and only the traceback shows the trace.
+        # If JAX refuses the output, there is no jaxpr, and only the traceback shows the trace.
         "jax._src.interpreters.partial_eval.trace_to_jaxpr": all(traces),
         "the jaxpr in the result of jax._src.pjit._infer_params": of_traced[2] is jaxpr,
-        # `traced` was only traced. The other two were called while it was.
+        # `traced` was only traced. The other two were called in its trace.
         "jax._src.pjit.cache_miss": (of_traced[0], of_called[0], of_filtered[0])
         == (False, True, True),
         "jax._src.core.unsafe_am_i_under_a_jit": staging == [True],
@@ -405,13 +405,13 @@ def _jaxpr_of(result: Any) -> Any:
         return None
 
 
-_seen: WeakIdMap[object] = WeakIdMap()  # the jaxprs that were here
+_seen: WeakIdMap[object] = WeakIdMap()  # the jaxprs that have been here
 
 
 def _is_new(jaxpr: Any) -> bool:
     """Return True if a jaxpr was not here before.
 
-    Needed because the count of traces also grows when another thread traces.
+    The count of traces does not suffice, because it also grows when another thread traces.
     """
     if jaxpr is None:
         return True
