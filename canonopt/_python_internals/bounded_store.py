@@ -1,4 +1,4 @@
-"""A store of things that are kept for as long as there is room."""
+"""A store that keeps its values for as long as there is room."""
 
 import collections
 import os
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class BoundedStore(Generic[T]):
-    """Keeps values by key, up to a number and a size: the one unused for longest goes first.
+    """Keeps values by key, up to a number and a size: the value unused for longest goes first.
 
     **Arguments:**
 
@@ -52,7 +52,7 @@ class BoundedStore(Generic[T]):
 
     def shrink(self) -> None:
         """Remove the oldest values until both limits hold."""
-        dropped = []  # freed without the lock, because that may run any code
+        dropped = []  # freed without the lock, because freeing may run any code
         with self._lock:
             kept = sum(map(self._size_of, self._values.values()))
             while len(self._values) > self.limit or (kept > self._max_bytes and self._values):

@@ -1,4 +1,4 @@
-"""The facts about a code object: what it reads, and when two are the same.
+"""The facts about a code object: what it reads, and when two code objects are the same.
 
 All of this is computed once for each code object, so that reading a function again costs no more
 than looking up its globals.
@@ -20,8 +20,8 @@ from .weak import known_by_identity
 class CodeKey:
     """Stands for all code objects of the same content: equal bytecode, constants, names and flags.
 
-    What only a traceback shows does not count: the file and the line numbers. So a notebook cell
-    that runs again gives the same keys.
+    The file and the line numbers do not count, because only a traceback shows them. So a notebook
+    cell that runs again gives the same keys.
     """
 
     __slots__ = ("__weakref__", "_content")
@@ -41,31 +41,31 @@ class Code:
     key: CodeKey
     # The names that it loads, stores or deletes as globals.
     globals: tuple[str, ...]
-    # The names that it may read of other objects, as `lr` in `self.lr`, and all words in strings:
-    # `getattr(self, "lr")`, `model.apply(params, x, method="encode")`.
+    # The names that it may read of other objects, such as `lr` in `self.lr`, and all words in its
+    # strings: `getattr(self, "lr")`, `model.apply(params, x, method="encode")`.
     attributes: frozenset[str]
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: frozenset[tuple[str, ...]]
     # The variables, and with a dot the attributes, whose value it uses for more than to read an
-    # attribute: ".model" in `self.model(x)`.
+    # attribute of it: ".model" in `self.model(x)`.
     passed: frozenset[str]
-    # The modules that it imports when it runs, each with what it takes from there. A relative name
-    # begins with dots.
+    # The modules that it imports when it runs, each with the name that it takes from there, if any.
+    # A relative name begins with dots.
     imports: tuple[tuple[str, ...], ...]
-    # The right operand of each `is`: the name of a global and attributes of it, or nothing for
-    # anything else. Comparisons with None, True, False and `...` are left out.
+    # The right operand of each `is`: the name of a global and attributes of it; any other operand
+    # is empty. Comparisons with None, True, False and `...` are left out.
     identity_tests: tuple[tuple[str, ...], ...]
-    # The variables that it stores to and that were there before it ran.
+    # The variables that it stores to, and that exist before it runs.
     stores: frozenset[str]
-    # The attributes that it names through which code reads variables of other code.
+    # The attributes that it names and through which code reads variables of other code.
     hidden_inputs: frozenset[str]
-    is_generated: bool  # by dataclasses or attrs: it compares classes, hashes and sets fields
-    reads_any_attribute: bool  # also those that it does not name
-    # How it may do something else with a tracer than with an array, and not fail: it catches
+    is_generated: bool  # dataclasses or attrs made it: it compares classes, hashes and sets fields
+    reads_any_attribute: bool  # whether it reads attributes that it does not name
+    # How it may do something else with a tracer than with an array, without an error: it catches
     # errors, makes texts, or asks an object what it is. Empty if it does not.
     tells_tracers: str
-    changes_objects: bool  # which may have been there before it ran
-    sets_attributes: bool  # of these
+    changes_objects: bool  # whether it may change objects that exist before it runs
+    sets_attributes: bool  # whether it sets attributes of such objects
     makes_sets: bool
 
 
@@ -80,7 +80,7 @@ def facts_of(code: types.CodeType) -> Code:
     tells = "is a context manager" if code.co_name == "__exit__" else ""
     for each in _with_nested(code):
         path: tuple[str, ...] = ()
-        is_global = False  # the variable of this path
+        is_global = False  # whether the variable of this path is a global
         imported = ""
         instructions = [i for i in dis.get_instructions(each) if i.opname not in _NEUTRAL]
         makes = _makes_its_object(each)
@@ -91,7 +91,7 @@ def facts_of(code: types.CodeType) -> Code:
             if opname in _GLOBAL:
                 names[name] = None
             elif opname == "IMPORT_NAME":
-                imported = "." * instructions[i - 2].argval + name  # by the level
+                imported = "." * instructions[i - 2].argval + name  # the level says how many dots
                 imports |= {(imported,): None, (imported.partition(".")[0] or imported,): None}
             elif is_attribute:
                 attributes.add(name)
@@ -99,7 +99,7 @@ def facts_of(code: types.CodeType) -> Code:
                     imports[imported, name] = None
             elif opname == "IS_OP" and not _is_singleton(instructions[i - 1]):
                 tests.append(path if is_global else ())
-            elif instruction.opcode in dis.hasconst:  # also the names of keyword arguments
+            elif instruction.opcode in dis.hasconst:  # the names of keyword arguments, too
                 words.update(_words(each.co_consts[instruction.arg or 0]))
             if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
                 stores.add(name)
@@ -115,7 +115,7 @@ def facts_of(code: types.CodeType) -> Code:
                 path = () if variable is None else (variable,)
                 is_global = opname in _GLOBAL
             if not tells and (told := _tells_tracers(instructions, i)):
-                # Of an `except`, the next instruction that is in a line.
+                # An instruction of an `except` may lack a line: the next one has it.
                 lines = (e.positions.lineno for e in instructions[i:] if e.positions)
                 tells = f"{told} in line {next(filter(None, lines), '?')}"
             is_of_own = path[:1] in own and not is_global
@@ -131,7 +131,7 @@ def facts_of(code: types.CodeType) -> Code:
     is_generated = code.co_qualname.startswith("__create_fn__.") or (
         code.co_name.startswith("__") and code.co_filename.startswith("<attrs generated")
     )
-    if is_generated:  # it compares classes, and makes no instance of one
+    if is_generated:  # it compares classes, and does not make an instance
         attributes.discard("__class__")
     return Code(
         key=key_of(code),
@@ -153,7 +153,7 @@ def facts_of(code: types.CodeType) -> Code:
 
 
 def code_of(function: types.FunctionType) -> Code:
-    """Return what is known about the code of `function`."""
+    """Return the facts about the code of `function`."""
     return facts_of(function.__code__)
 
 
@@ -175,7 +175,7 @@ _STORES = frozenset(
 _CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
 # These stand between a variable and its attribute.
 _NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP"))
-# Methods and functions that change an object, whatever becomes of their result.
+# Methods and functions that change an object, even where their result is used.
 # `update`, `add` and `sort` are not among them: optimizers and arrays have these too.
 MUTATORS = frozenset(
     "append appendleft clear discard extend extendleft insert pop popitem popleft remove "
@@ -183,7 +183,7 @@ MUTATORS = frozenset(
     "__setitem__ __delitem__ setitem delitem iadd ior iconcat __iadd__ __ior__ next send write "
     "fill setflags".split()
 )
-# What tells a tracer from an array, and does not fail for a tracer.
+# These names tell a tracer from an array, and do not fail for a tracer.
 TELLS_TRACERS = (
     REFLECTION
     | REFLECTION_ATTRIBUTES
@@ -211,7 +211,7 @@ def _loaded(instruction: dis.Instruction, code: types.CodeType) -> tuple[str, ..
     if _is_attribute(instruction):
         return (f".{name}",) if opname.startswith("LOAD") else ()
     if opname == "LOAD_FAST" and name in (*code.co_cellvars, *code.co_freevars):
-        return ()  # since Python 3.13: the variable itself, for a function that captures it
+        return ()  # since Python 3.13, for a function that captures the variable itself
     variable = _variable(instruction)
     if variable is None:
         return ()
@@ -243,7 +243,7 @@ def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
 def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
     """Return True if an instruction may begin to make a text of a value, other than for an error.
 
-    `print("tracing")` makes none.
+    `print("tracing")` does not make one.
     """
     opname, name = instructions[i].opname, instructions[i].argval
     if opname in _GLOBAL and name in MAKE_TEXT:
@@ -257,7 +257,7 @@ def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
     return makes and next(filter(lambda e: e.startswith(_ENDS), names), None) != "RAISE_VARARGS"
 
 
-_ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # of statements
+_ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # statements end so
 
 
 def _makes_its_object(code: types.CodeType) -> bool:
@@ -268,7 +268,7 @@ def _makes_its_object(code: types.CodeType) -> bool:
 
 
 def _new_containers(instructions: list[dis.Instruction]) -> set[tuple[str, ...]]:
-    """Return the variables that are assigned nothing but new lists, dicts and sets, as paths."""
+    """Return the variables, as paths, to which only new lists, dicts and sets are assigned."""
     is_new: dict[str, bool] = {}
     for before, instruction in itertools.pairwise(instructions):
         if instruction.opname.startswith("STORE_FAST"):
@@ -280,7 +280,7 @@ def _new_containers(instructions: list[dis.Instruction]) -> set[tuple[str, ...]]
 
 
 def _container(before: list[dis.Instruction]) -> tuple[Any, ...]:
-    """Return the path of what holds an item, given the two instructions before it is stored."""
+    """Return the path of the container, given the two instructions before an item is stored."""
     loaded = before[1].argval
     if before[1].opcode in dis.hasconst:
         return (_variable(before[0]),)
@@ -291,7 +291,7 @@ def _container(before: list[dis.Instruction]) -> tuple[Any, ...]:
 def _drops_result(instructions: list[dis.Instruction], i: int, own: set[tuple[str, ...]]) -> bool:
     """Return True for a statement that is a call, or `|=`: `metrics.update(...)`, `seen.add(x)`.
 
-    A call whose result nobody wants changes something. Not that of `print`, and not of JAX's.
+    A call whose result nobody uses changes something, unless it is a call of `print` or of JAX.
     """
     opname = instructions[i].opname
     if opname == "BINARY_OP":
@@ -307,7 +307,7 @@ def _drops_result(instructions: list[dis.Instruction], i: int, own: set[tuple[st
 
 
 def _variable(instruction: dis.Instruction) -> str | None:
-    """Return the variable that an instruction loads, if it loads one."""
+    """Return the variable that an instruction loads; None if it does not load one."""
     name, variable = instruction.opname, instruction.argval
     is_load = name in _GLOBAL or name.endswith("DEREF") or "LOAD_FAST" in name
     if not is_load or "LOAD" not in name:
@@ -361,14 +361,14 @@ def _constant(constant: Any) -> Hashable:
     if kind is types.CodeType:
         return (kind, key_of(constant))
     if kind in (tuple, frozenset):
-        return (kind, *map(_constant, constant))  # of a set in the order in which it iterates
+        return (kind, *map(_constant, constant))  # a set's in the order of iteration
     return (kind, repr(constant) if kind in (float, complex) else constant)
 
 
 def content_of_code(code: types.CodeType) -> tuple[Any, ...]:
-    """Return what a code object does, for another process to compare: with the same text in each.
+    """Return the content of a code object, with a text that is the same in each process.
 
-    Without the order of sets, which depends on the hash seed.
+    It leaves out the order of sets, which depends on the hash seed.
     """
     return _content(code, _content_of_constant)
 

@@ -1,4 +1,4 @@
-"""The line of the user's code that is making a call now, and the names that it has."""
+"""The line of the user's code that makes a call now, and the names of the code there."""
 
 import ast
 import contextlib
@@ -33,8 +33,8 @@ def place_of(value: Any) -> str | None:
 def _cell_of(path: str) -> str | None:
     """Return the number of the cell that IPython compiled under this path.
 
-    Relies on `format_code_name` of IPython's compiler, which its tracebacks use too. None if that
-    is gone.
+    Relies on `format_code_name` of IPython's compiler, which its tracebacks use too. Returns None
+    if it is gone.
     """
     ipython: Any = sys.modules.get("IPython")
     with contextlib.suppress(Exception):
@@ -46,11 +46,11 @@ def _cell_of(path: str) -> str | None:
 def is_name_of_code(name: str) -> bool:
     """Return True if a function or a class has this name, or will once its code has run.
 
-    Walks all objects of the garbage collector, some 0.1 s if there is none.
+    It walks all objects of the garbage collector: some 0.1 s if none has the name.
     """
     codes = {}
     for value in gc.get_objects():
-        kind = type(value)  # `isinstance` may run code of an object that stands for another
+        kind = type(value)  # `isinstance` may run code of a proxy
         if issubclass(kind, types.FunctionType | type) and value.__name__ == name:
             return True
         if kind is types.FunctionType:
@@ -65,9 +65,9 @@ def is_name_of_code(name: str) -> bool:
 
 
 def frames() -> Iterator[types.FrameType]:
-    """Return the frames of this thread, from the caller's outwards."""
+    """Yield the frames of this thread, from the caller's outwards."""
     frame = inspect.currentframe()
-    # Not kept in a variable, which would be a cycle: it would keep what all callers have alive.
+    # A variable with this frame would make a cycle, which keeps the variables of callers alive.
     frame = frame and frame.f_back
     while frame is not None:
         yield frame
@@ -77,8 +77,8 @@ def frames() -> Iterator[types.FrameType]:
 def call_site() -> str | None:
     """Return the line of the user's code that runs now, as `file:line`.
 
-    That is the innermost frame whose file is no library's; if there is none, the innermost one of
-    `__main__`. None if there is neither.
+    That is the innermost frame whose file is not a library's; if there is none, the innermost
+    frame of `__main__`. Returns None if there is neither.
     """
     users = (f for f in frames() if not is_library_code(f.f_code, f.f_globals))
     main = (f for f in frames() if f.f_globals.get("__name__") == "__main__")
@@ -87,9 +87,9 @@ def call_site() -> str | None:
 
 
 def frames_to_the_user() -> int:
-    """Return the number of frames from the caller of this to the user's code.
+    """Return the number of frames from the caller of this function to the user's code.
 
-    A `stacklevel` counts frames, and how many JAX adds depends on the jit and on the version.
+    A `stacklevel` counts frames, and the number that JAX adds depends on the jit and the version.
     """
     found = itertools.takewhile(lambda f: is_library_code(f.f_code, f.f_globals), frames())
     return sum(1 for _ in found) - 2  # without this function and `frames`
@@ -105,18 +105,18 @@ _Place: TypeAlias = tuple[int, int]
 class Caller:
     """The names that the code around a call has."""
 
-    # By the name of the parameter: what the caller passes, if one can assign to that.
+    # By the name of a parameter: the source of the argument, if a line can assign to it.
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    # By the full name of the module, or of a function in it: "jnp" for "jax.numpy".
+    # By the full name of a module, or of a function in it, its name here: "jnp" for "jax.numpy".
     modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    # The variables whose values have one of the types that were asked for.
+    # The variables whose values have one of the types to keep.
     variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # The modules of libraries that the call came through.
     through: frozenset[str] = frozenset()
-    place: str = ""  # of the call, as `file:line`
+    place: str = ""  # the place of the call, as `file:line`
 
     def with_modules(self, code: str) -> str:
-        """Return `code` with the names of modules, which it has as `{jnp}`, or their imports."""
+        """Return `code` with the caller's names in place of `{jnp}` and the like, or imports."""
         imports = ""
         for short, module in MODULES.items():
             if f"{{{short}}}" in code:
@@ -126,16 +126,16 @@ class Caller:
         return imports + code
 
     def name_of(self, short: str, attribute: str = "") -> str:
-        """Return the caller's name of a module or of what is in it, or the usual one."""
+        """Return the caller's name of a module or of a function in it, or the usual name."""
         module = self.modules.get(MODULES[short], short)
         if not attribute:
             return module
         return self.modules.get(f"{MODULES[short]}.{attribute}", f"{module}.{attribute}")
 
 
-# What advice is written with, by the usual name.
+# Advice is written with these modules, under their usual names.
 MODULES = {"canonopt": "canonopt", "eqx": "equinox", "jax": "jax", "jnp": "jax.numpy"}
-# What users import from these by name.
+# Users import these from the modules by name.
 _JITS = ("jit", "filter_jit")
 _FUNCTIONS = [f"{module}.{name}" for module in MODULES.values() for name in _JITS]
 
@@ -145,12 +145,12 @@ def caller_of(
     is_given: Callable[[Any, Any], bool],
     kinds: tuple[type, ...],
 ) -> Caller:
-    """Return the caller of the user's call that runs now; an empty one if it cannot be read.
+    """Return the caller of the user's call that runs now; an empty `Caller` if it cannot be read.
 
     **Arguments:**
 
-    - `arguments`: the names of the parameters, and the values.
-    - `is_given`: whether a value of the caller is one of these.
+    - `arguments`: the names of the parameters, each with its value.
+    - `is_given`: a function that says whether a value of the caller is the value of a parameter.
     - `kinds`: the types of the variables to keep.
     """
     through: set[str] = set()
@@ -166,7 +166,7 @@ def caller_of(
     given = [node for node in given if _is_assignable(node, frame)]
     found: dict[str, str] = {}
     for name, value in arguments:
-        # Not by position alone: the source may be that of another call, with other arguments.
+        # Position alone would not do: the source may be of another call, with other arguments.
         node = next((node for node in given if is_given(_value_of(node, space), value)), None)
         if node is not None:
             given.remove(node)
@@ -185,10 +185,10 @@ def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str,
     full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
     for function in functions:
         module, _, name = function.rpartition(".")
-        # Not by `getattr`, which would import what a module imports when it is asked for.
+        # `getattr` would not do: some modules import a name when it is asked for.
         names = getattr(sys.modules.get(module), "__dict__", {})
         full[id(names.get(name, _MISSING))] = function
-    # The first of several names counts, as `canonopt` before `optax` in sorted imports.
+    # The first of several names counts: in sorted imports, `canonopt` is before `optax`.
     variables = reversed(space.items())
     return {full[id(value)]: name for name, value in variables if id(value) in full}
 
@@ -196,9 +196,9 @@ def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str,
 def _variables(frame: types.FrameType) -> dict[str, Any]:
     variables = frame.f_locals
     found = {**frame.f_globals, **variables}
-    # Before Python 3.13, the frame of a function that was asked for its variables keeps a copy of
-    # them, and so keeps alive what they were, until the function ends. Unless the function itself
-    # has the copy, from `locals()`, only the frame and this variable refer to it.
+    # Before Python 3.13, a frame that was asked for its variables keeps a copy of them, and so
+    # keeps their values alive until the function ends. Only the frame and this variable refer to
+    # the copy, unless the function itself has it from `locals()`.
     is_copy = frame.f_code.co_flags & inspect.CO_OPTIMIZED and type(variables) is dict
     if is_copy and sys.getrefcount(variables) <= 3:
         variables.clear()
@@ -218,7 +218,7 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     way = [node for _, _, node in covering]  # outermost first
     call = next((n for *at, n in covering if at == [start, end] and type(n) is ast.Call), None)
     at = max((i for i, node in enumerate(way) if isinstance(node, ast.stmt)), default=0)
-    # A line before these would not run before each call, or not know the same variables.
+    # A line before such a node would not run before each call, or not know the same variables.
     if call is None or hasattr(way[at], "body") or any(isinstance(n, _SCOPES) for n in way[at:]):
         return None
     is_first = not lines[way[at].lineno - 1].encode()[: way[at].col_offset].strip()
@@ -226,9 +226,9 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
 
 
 def assigned_call(function: types.FunctionType, variable: str) -> str:
-    """Return the source of the call whose result is all that the code around assigns to a variable.
+    """Return the source of a call, if its result is all that the code around assigns to a variable.
 
-    Empty if there is no such call, or if it takes more than a line.
+    The source is empty if there is no such call, or if the call takes more than a line.
     """
     code = function.__code__
     source = "".join(linecache.getlines(code.co_filename, function.__globals__))
@@ -241,7 +241,7 @@ def _assigned_call(source: str, maker: str, line: _Place, variable: str) -> str:
     nodes = _nodes(source)
     around = (ast.FunctionDef, ast.AsyncFunctionDef)
     named = ((a, b) for a, b, n in nodes if isinstance(n, around) and n.name == maker)
-    # The innermost, as `_nodes` has outer ones first; else the module.
+    # The innermost function is the last, because `_nodes` has outer ones first; else the module.
     *_, (first, last) = ((0, 0), (len(source), 0)), *((a, b) for a, b in named if a <= line <= b)
     inside = [node for start, end, node in nodes if first <= start and end <= last]
     names = (n for n in inside if isinstance(n, ast.Name) and n.id == variable)
@@ -273,7 +273,7 @@ def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
 def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:
     """Return True if a line in the frame can assign to a variable that the frame reads.
 
-    A function would take one of its module, or of a function around it, for a variable of its own.
+    A function that assigns to a variable from outside of it would make a local variable instead.
     """
     if not isinstance(node, ast.Name) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         return True

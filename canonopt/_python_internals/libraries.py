@@ -1,8 +1,8 @@
-"""Tell the code of libraries from the user's, and what of a library is impure.
+"""Tell the code of libraries from the user's, and which names of a library are impure.
 
-canonopt reads the user's functions and those that a library makes, and takes what a library has
-under a name as a constant. That is right unless a library function depends on more than its
-arguments.
+canonopt reads the user's functions and those that a library makes. A value that a library has
+under a name counts as a constant, which is right unless a function of the library depends on more
+than its arguments.
 """
 
 import builtins
@@ -28,33 +28,33 @@ def _known_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     found = [paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__), _PACKAGE]
     found.append(os.path.join(os.path.dirname(_PACKAGE), "pytest_canonopt.py"))
-    # What canonopt is made for, wherever it lies: in a checkout, for those who develop it.
+    # The libraries that canonopt is made for, wherever they lie: their developers have a checkout.
     names = ("jax", "jaxlib", "numpy", "equinox", "optax", "flax", "attr")
     specs = map(importlib.util.find_spec, names)
-    # Each file may be a link, as of `uv pip install --link-mode=symlink`.
+    # Each file may be a link, as after `uv pip install --link-mode=symlink`.
     found += [os.path.dirname(os.path.realpath(s.origin)) for s in specs if s and s.origin]
     return tuple(os.path.join(os.path.realpath(path), "") for path in found)
 
 
 @functools.lru_cache(4096)
 def _place_of(path: str) -> str | None:
-    """Return the top of the installed package that a file is in, None for a file of the user's.
+    """Return the top of the installed package that has a file; None for a file of the user's.
 
-    It is empty for the standard library, for canonopt and for what canonopt is made for.
+    It is empty for the standard library, canonopt, and the libraries that canonopt is made for.
     """
     if path.startswith("<"):
         return "" if path.startswith("<frozen ") else None
     file = pathlib.PurePath(os.path.realpath(path))
     for top in (file, *file.parents):
         is_usual = top.parent.name in ("site-packages", "dist-packages")
-        # `pip install --target`, PEX and Spark have no folder of such a name.
+        # `pip install --target`, PEX and Spark use folders with other names.
         if is_usual or any(str(file) in _installed_with(record) for record in _records_of(top)):
             return "" if os.path.join(top, "") in _known_folders() else str(top)
     return "" if os.path.join(file, "").startswith(_known_folders()) else None
 
 
 def _records_of(top: pathlib.PurePath) -> list[pathlib.Path]:
-    """Return the lists of what installers have put beside a package with it, and of that itself."""
+    """Return the lists of installed files that name a package: its own, and those of others."""
     return _records_in(str(top.parent)).get(top.name, [])
 
 
@@ -71,7 +71,7 @@ def _records_in(folder: str) -> dict[str, list[pathlib.Path]]:
 
 @functools.cache
 def _installed_with(record: pathlib.Path) -> frozenset[str]:
-    """Return the files of one distribution."""
+    """Return the files of one distribution, which its `RECORD` lists."""
     lines = record.read_text("utf-8", "replace").splitlines()
     names = (line.rsplit(",", 2)[0] for line in lines)
     return frozenset(os.path.normpath(record.parent.parent / name) for name in names)
@@ -79,9 +79,9 @@ def _installed_with(record: pathlib.Path) -> frozenset[str]:
 
 @functools.cache
 def _names_canonopt(top: str) -> bool:
-    """Return True if a file names canonopt that was installed with this package.
+    """Return True if a file that was installed with this package names canonopt.
 
-    Read from the files, so that it does not depend on what has been imported or called by now.
+    The files are read, so that it does not depend on what has been imported or called by now.
     """
     path = pathlib.Path(top)
     beside = map(_installed_with, _records_of(path))
@@ -98,8 +98,8 @@ def _is_code_with_canonopt(file: str) -> bool:
 def is_library_file(path: str) -> bool:
     """Return True for a file of the standard library, of canonopt or of an installed package.
 
-    A package is not a library but the user's if a file that was installed with it names canonopt,
-    or if it is run by `python -m`.
+    A package counts as the user's if a file that was installed with it names canonopt, or if
+    `python -m` runs it.
     """
     return is_library(_place_of(path))
 
@@ -113,7 +113,7 @@ def is_library(place: str | None) -> bool:
 
 
 def is_known(path: str) -> bool:
-    """Return True for a file of the standard library, canonopt or what canonopt is made for."""
+    """Return True for a file of the standard library, canonopt or a library it is made for."""
     return _place_of(path) == ""
 
 
@@ -141,13 +141,13 @@ def place_of_module(module: types.ModuleType) -> str | None:
     path = getattr(module, "__file__", None)
     if getattr(getattr(module, "__spec__", None), "origin", None) in ("built-in", "frozen"):
         return ""
-    if not isinstance(path, str):  # a namespace package has folders
+    if not isinstance(path, str):  # a namespace package has folders only
         path = next(map(str, getattr(module, "__path__", None) or ()), None)
     return None if path is None else _place_of(path)
 
 
 def attribute(value: Any, name: str) -> Any:
-    """Return `getattr(value, name, None)`, without running a `__getattr__` of the user's."""
+    """Return `getattr(value, name, None)`, without running a `__getattr__` of the class."""
     try:
         if hasattr(type(value), "__getattr__"):
             return object.__getattribute__(value, name)
@@ -157,7 +157,7 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def is_in_place(value: Any) -> bool:
-    """Return True if the module of `value` has it under its name, as functions and classes."""
+    """Return True if the module of `value` has it under its name, as for functions and classes."""
     found: Any = sys.modules.get(str(attribute(value, "__module__") or "builtins"))
     name = attribute(value, "__qualname__") or attribute(value, "__name__")
     if not isinstance(name, str) or "<" in name:
@@ -169,7 +169,7 @@ def is_in_place(value: Any) -> bool:
 
 
 def is_library_class(cls: type) -> bool:
-    """Return True for a class that a library's module has, or whose functions are a library's."""
+    """Return True for a class that a module of a library has, or whose functions a library has."""
     return is_library(_place_of_class(cls))
 
 
@@ -178,12 +178,12 @@ def _place_of_class(cls: type) -> str | None:
     module = sys.modules.get(str(cls.__module__))
     if module is None or (place := place_of_module(module)) is None:
         return None
-    # Those of canonopt's specs have no function of their own.
+    # The classes of canonopt's specs have no functions of their own.
     is_spec = module.__name__.partition(".")[0] == "canonopt"
     if is_spec or not cls.__flags__ & _IS_MADE_WHEN_RUN or is_in_place(cls):
         return place
-    # Not by the module's name alone: a file that is loaded by its path may be called the same, and
-    # `dataclasses.make_dataclass` names another module.
+    # The module's name alone would not do: a file that is loaded by its path may have the same
+    # name, and `dataclasses.make_dataclass` names another module.
     functions = (value for value in vars(cls).values() if isinstance(value, types.FunctionType))
     places = {_place_of(function.__code__.co_filename) for function in functions}
     return None if None in places or not places else max(map(str, places))
@@ -194,7 +194,7 @@ _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 # --- purity -----------------------------------------------------------------------------------
 
-# Builtins with which code can read attributes that it does not name, and attributes that do so.
+# With these builtins and attributes, code can read attributes that it does not name.
 REFLECTION = frozenset("getattr setattr delattr vars hasattr dir locals".split())
 REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
@@ -208,45 +208,45 @@ _REFLECTS = {
 
 
 def reflects(value: Any) -> bool:
-    """Return True for what reads attributes that code does not name."""
+    """Return True for a function that reads attributes that code does not name."""
     return id(value) in _REFLECTS
 
 
-# Builtins that make a text of a value.
+# These builtins make a text of a value.
 MAKE_TEXT = frozenset("str repr ascii format print".split())
 _MAKES_TEXT = frozenset(id(vars(builtins)[name]) for name in MAKE_TEXT)
 
 
 def makes_text(value: Any) -> bool:
-    """Return True for one of these builtins, whatever its name is where it is used."""
+    """Return True for a builtin of `MAKE_TEXT`, whatever name code has for it."""
     return id(value) in _MAKES_TEXT
 
 
-# Attributes with which it can read the variables of other code, or all classes.
+# With these attributes, code can read the variables of other code, or find all classes.
 HIDDEN_ATTRIBUTES = frozenset(
     "__builtins__ __closure__ __code__ __defaults__ __globals__ __kwdefaults__ __subclasses__ "
     "__annotations__ annotation __context__ __cause__ __traceback__ cell_contents f_back "
     "f_builtins f_globals f_locals gi_frame tb_frame __hash__".split()
 )
-# Builtins that read what does not appear in the code at all.
+# These builtins read data that does not appear in the code at all.
 _HIDDEN_INPUTS = frozenset(
     "breakpoint compile eval exec globals hash id input open __import__ memoryview help "
     "exit quit".split()
 )
-# Modules of the standard library whose functions return the same for the same arguments, and change
-# nothing. What is in no such module is not known to be pure.
+# Functions of these modules of the standard library return the same for the same arguments, and
+# change nothing. Those of other modules are not known to be pure.
 _PURE = frozenset(
     "abc array base64 binascii bisect builtins cmath collections colorsys contextlib "
     "copy dataclasses enum fnmatch fractions functools graphlib hashlib heapq itertools json "
     "keyword math numbers operator re string struct textwrap types typing "
     "unicodedata warnings __future__".split()
 )
-# Equal objects are not one object, and names in annotations are looked up.
+# The first two tell equal objects apart. The others look up names, or use a registry.
 _IMPURE_OF_PURE = frozenset(
     "_operator.is_ _operator.is_not typing.get_type_hints abc.get_cache_token _abc.get_cache_token "
     "copyreg.pickle typing.get_overloads".split()
 )
-# What other libraries read besides their arguments.
+# These names of other libraries read data besides their arguments.
 _IMPURE = {
     "numpy": frozenset(
         "random load loadtxt genfromtxt fromfile memmap geterr seterr get_printoptions "
@@ -257,14 +257,14 @@ _IMPURE = {
 }
 
 
-_WRITTEN_IN = {"posix": "os", "nt": "os"}  # what functions say instead of where they are
+_WRITTEN_IN = {"posix": "os", "nt": "os"}  # functions of `os` name these modules
 
 
 def impure_name(value: Any, module: types.ModuleType | None = None) -> str | None:
-    """Return the name of a value of a library that may be another one each time, or return others.
+    """Return the name of a library's value that may differ, or return another result, each time.
 
-    Such as `time.time`, or `os.environ`. None for all others. It is judged by the module that
-    defines the value; `module` is where it was found, for one that does not say so.
+    Such values are `time.time` and `os.environ`. Returns None for all others. The module that
+    defines the value decides; `module` is where it was found, for a value that does not name one.
     """
     name = attribute(value, "__qualname__") or attribute(value, "__name__")
     defined = attribute(value, "__module__")

@@ -22,21 +22,21 @@ from .weak import WeakIdMap
 
 
 def loaded(module: str, name: str) -> Any:
-    """Return what a module has under a name, if it has been imported.
+    """Return the value that a module has under a name, if the module has been imported.
 
-    Otherwise an empty tuple, of which nothing is an instance or a subclass.
+    Otherwise returns an empty tuple, which has no instances and no subclasses.
     """
     return getattr(sys.modules.get(module), name, ())
 
 
-# From a callable that a module has under its name to the top of the module's package.
+# Maps a callable that a module has under its name to the top of the module's package.
 _places: WeakIdMap[str] = WeakIdMap()
 
 
 def is_stable(value: Any) -> bool:
     """Return True if `value` is a callable that the module of a library has under its name.
 
-    Then it is the same object whenever it is looked up.
+    Then each lookup finds the same object.
     """
     if not callable(value):
         return False
@@ -47,10 +47,10 @@ def is_stable(value: Any) -> bool:
             place = None if module is None else place_of_module(module)
             if place is None or not is_in_place(value):
                 return False
-            with contextlib.suppress(TypeError):  # NumPy's functions take no weak references
+            with contextlib.suppress(TypeError):  # NumPy's functions cannot be weakly referenced
                 _places.set(value, place)
         return is_library(place)
-    except Exception:  # an attribute of the user's
+    except Exception:  # an attribute of the user's raised it
         return False
 
 
@@ -60,12 +60,12 @@ def is_constant(fn: Any) -> bool:
         return True
     if isinstance(fn, types.FunctionType):
         return "<locals>" not in fn.__code__.co_qualname and _holds(fn.__globals__, fn)
-    # A frozen instance at the top of a module, which libraries use as a default.
+    # Libraries use a frozen instance at the top of a module as a default.
     return dataclasses.is_dataclass(fn) and _holds(_module_of(fn), fn)
 
 
 def is_constant_to(function: types.FunctionType | None, value: Any) -> bool:
-    """Return True if the module of its class, or one that `function` uses, has a name for it."""
+    """Return True if the module of the value's class, or one that `function` uses, names it."""
     namespace = {} if function is None else function.__globals__
     imported = (vars(v) for v in namespace.values() if isinstance(v, types.ModuleType))
     return any(_holds(each, value) for each in (_module_of(value), namespace, *imported))
@@ -87,14 +87,14 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
     # Other values, such as a sentinel, are compared by identity in any case.
     value = namespace.get(path[0])
     for name in path[1:]:
-        # canonopt has its names when they are asked for, and an enum its members.
+        # canonopt makes its names when they are asked for, and an enum its members.
         is_asked = isinstance(value, types.ModuleType | enum.EnumType)
         namespace = {} if is_asked else getattr(value, "__dict__", {})
         value = getattr(value, name, None) if is_asked else namespace.get(name)
     if value is None or value is ... or isinstance(value, type | enum.Enum | types.ModuleType):
         return False
-    # An object that equals itself only has a place of its own in a key. An array may become an
-    # argument, and a function is the same as another that does the same.
+    # An object that equals only itself has a place of its own in a key. An array may become an
+    # argument, and a function counts as the same as another that does the same.
     is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
     is_object = type(value).__eq__ is object.__eq__ and not (callable(value) or is_record)
     return not is_object or hasattr(value, "__array__")
@@ -103,7 +103,7 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
 # --- attributes of classes ----------------------------------------------------------------------
 
 
-# What a class has for a slot, and a named tuple for a field.
+# A class has such a descriptor for a slot, and a named tuple for a field.
 FIELDS = (
     *(types.MemberDescriptorType, types.GetSetDescriptorType),
     type(vars(collections.namedtuple("_Named", "name"))["name"]),
@@ -114,7 +114,7 @@ def is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-# Attributes that libraries ask the instances of users for.
+# Libraries ask the instances of users' classes for these attributes.
 _ASKED_FOR = frozenset(
     "init update setup tree_flatten tree_unflatten tree_flatten_with_keys keys shape dtype "
     "weak_type sharding".split()
@@ -124,7 +124,7 @@ _ASKED_FOR = frozenset(
 def asked_for(cls: type) -> list[str]:
     """Return the attributes of a user's class that Python or a library asks for by their names.
 
-    That is its special methods, and what it defines in place of what a library's class has.
+    They are its special methods, and attributes that override those of a library's class.
     """
     bases = [base for base in cls.__mro__ if base is not object and is_library_class(base)]
     return [
@@ -135,13 +135,13 @@ def asked_for(cls: type) -> list[str]:
             (is_dunder(name) or any(name in vars(base) for base in bases))
             and (_is_asked(value) or not name.startswith("_"))
             and not (name in _WRITTEN or isinstance(value, FIELDS))
-            # By dataclasses and pydantic, of the fields.
+            # Dataclasses and pydantic make these of the fields.
             and not (name in ("__repr__", "__hash__") and _is_made_by_library(value))
         )
     ]
 
 
-# What Python writes into a class, and nothing asks for.
+# Python writes these into a class, and nothing asks for them.
 _WRITTEN = ("__module__", "__doc__", "__firstlineno__", "__slots__", "__static_attributes__")
 
 
@@ -156,21 +156,21 @@ def _is_made_by_library(value: Any) -> bool:
 
 
 def attribute_of(owner: Any, name: str) -> Any:
-    """Return what a module or a class has under a name, without the descriptor around it.
+    """Return the value that a module or a class has under a name, without its descriptor.
 
-    The function in a method, a property or a cached property; the member of an enum; for a field,
-    which has a value in instances only, where that is.
+    That is the function in a method, a property or a cached property; the member of an enum; for a
+    field, which has a value in instances only, the place of that value.
     """
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]
     value = vars(owner)[name]
-    kind = type(value)  # subclasses may do something else
+    kind = type(value)  # a subclass may do something else
     if kind in (staticmethod, classmethod):
         return value.__func__
     if kind is property:
         return (value.fget, value.fset, value.fdel, value.__doc__)
     if kind is functools.cached_property:
         return value.func
-    if kind is types.GetSetDescriptorType:  # of `__dict__`
+    if kind is types.GetSetDescriptorType:  # such as `__dict__`
         return None
     return value.__reduce__()[1] if isinstance(value, FIELDS) else value

@@ -1,4 +1,4 @@
-"""Finds the captured variables that can still be rebound, as far as bytecode can tell.
+"""Find the captured variables that can still be rebound, as far as bytecode can tell.
 
 A closure captures variables, not values: `lambda: x` also sees what is assigned to `x` later. So
 the value that `x` has now says what the function does only if no store to `x` can run any more. To
@@ -49,15 +49,15 @@ def captured_by(function: types.FunctionType) -> dict[str, Any]:
     return {name: cell.cell_contents for name, cell in cells_of(function) if is_bound(cell)}
 
 
-# By identity, because code objects of two functions may compare equal, and weakly, because exec
-# makes any number of them.
+# Keyed by identity, because code objects of two functions may compare equal, and weakly, because
+# `exec` may make any number of them.
 _known: WeakIdMap[dict[str, float]] = WeakIdMap()
 
 
 def _later_stores(function: types.FunctionType) -> dict[str, float]:
     """Return for each captured variable how many stores to it may run after `function` is made.
 
-    0, 1 if that is the store which binds it first, as for a function that calls itself, or inf.
+    It is 0, or inf, or 1 if that store binds it first, as for a function that calls itself.
     """
     code = function.__code__
     known = _known.get(code)
@@ -66,7 +66,7 @@ def _later_stores(function: types.FunctionType) -> dict[str, float]:
     for root in _roots(function):
         if path := _path_to(code, root):
             return _known.setdefault(code, {name: _count(name, path) for name in code.co_freevars})
-    # Not remembered: the code around it may be found at a later call.
+    # This is not remembered, because a later call may find the code around.
     return dict.fromkeys(code.co_freevars, math.inf)
 
 
@@ -76,13 +76,13 @@ _MAX_WRAPPERS = 32
 
 
 def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
-    """Yield code that may contain that of `function`: by qualified name, or running now."""
-    # The name in the code itself: `functools.wraps` gives a wrapper the name of another function.
+    """Yield code that may contain that of `function`: by its qualified name, or as it runs now."""
+    # The code has its own name: `functools.wraps` gives a wrapper the name of another function.
     names = function.__code__.co_qualname.partition(".<locals>")[0].split(".")
     found = function.__globals__.get(names[0])
     for name in names[1:]:
         found = vars(found).get(name) if isinstance(found, type) else None
-    # Bounded, because some objects have every attribute that they are asked for.
+    # The loop is bounded, because some objects have every attribute that they are asked for.
     for _ in range(_MAX_WRAPPERS):
         if isinstance(found, types.FunctionType):
             yield found.__code__
@@ -96,7 +96,7 @@ def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
 
 def _path_to(target: types.CodeType, code: types.CodeType) -> list[types.CodeType]:
     """Return the code objects from `code` down to `target`, each in the one before, if any."""
-    # By content: the code that made a function may have been compiled again since.
+    # The content counts: the code that made a function may have been compiled again since.
     if code is target or (
         code.co_qualname == target.co_qualname and key_of(code) is key_of(target)
     ):
@@ -112,7 +112,7 @@ def _path_to(target: types.CodeType, code: types.CodeType) -> list[types.CodeTyp
 
 def _count(name: str, path: list[types.CodeType]) -> float:
     """Return how many stores to `name` may run after the last function of `path` is made."""
-    if name in ("__class__", "__classdict__"):  # `type.__new__` binds them, when the body has run
+    if name in ("__class__", "__classdict__"):  # `type.__new__` binds them after the body
         return 1
     # The owner has the variable as a cell of its own; the code in between passes the cell on.
     depth = max((i for i, code in enumerate(path) if name in code.co_cellvars), default=None)
@@ -154,8 +154,8 @@ def _rebinds(code: types.CodeType, name: str) -> bool:
 
 
 def _is_store(instruction: dis.Instruction, name: str) -> bool:
-    # A list of what does not store, and not of what does: an opcode that a later Python adds is a
-    # store until somebody looks at it. `del` is one as well.
+    # This lists the opcodes that do not store: one that a later Python adds counts as a store until
+    # somebody looks at it. `del` counts as a store, too.
     return (
         instruction.argval == name
         and not instruction.opname.startswith(("LOAD_", "MAKE_CELL", "COPY_FREE_VARS"))

@@ -18,9 +18,9 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(lambda *args, **kwargs: None)
 
 
-# Libraries whose wrappers pass the arguments on unchanged. Other wrappers may take arguments of
-# their own, have other defaults, or depend on which ones were given by position, so the signature
-# of the function inside does not describe them.
+# Wrappers of these libraries pass the arguments on unchanged. Other wrappers may take arguments of
+# their own, have other defaults, or depend on which arguments were given by position, so the
+# signature of the function inside does not describe them.
 _PASS_ON = frozenset(
     (
         *("canonopt", "chex", "contextlib", "equinox", "jax", "jaxlib", "jaxtyping", "optax"),
@@ -30,7 +30,7 @@ _PASS_ON = frozenset(
 
 
 def _past_wrappers(function: Any) -> tuple[Any, bool]:
-    """Return a function with this signature, and True if `inspect` may unwrap it further."""
+    """Return a function with the same signature, and True if `inspect` may unwrap it further."""
     if isinstance(function, types.MethodType):
         inner, follow = _past_wrappers(function.__func__)
         return types.MethodType(inner, function.__self__), follow
@@ -50,4 +50,4 @@ def _passes_on(wrapper: Any) -> bool:
         is_beartype = wrapper.__code__.co_filename.startswith("<@beartype(")
         return is_beartype or written_in.partition(".")[0] in _PASS_ON
     module = type(wrapper).__module__
-    return module == "functools" or module.partition(".")[0] in _PASS_ON  # functools.lru_cache
+    return module == "functools" or module.partition(".")[0] in _PASS_ON  # such as `lru_cache`

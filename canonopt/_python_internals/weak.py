@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class KeyedRef(weakref.ref):
-    """A weak reference in a dict, which is removed when its object dies."""
+    """A weak reference in a dict, which loses it when the object dies."""
 
     __slots__ = ("value",)
     value: Any
@@ -20,13 +20,13 @@ class KeyedRef(weakref.ref):
 def refer(
     entries: dict[Any, KeyedRef], key: Hashable, thing: Any, value: Any = None
 ) -> tuple[Any, KeyedRef]:
-    """Return the object that `key` refers to and its reference, `thing` if there is no live one.
+    """Return the object that `key` refers to and its reference; `thing` if no object is alive.
 
     Raises `TypeError` if `thing` cannot be weakly referenced.
     """
-    # In one step of C, as `weakref` does it: an object may die in any allocation of any thread, and
-    # the key may have another reference by now, to an object that is alive.
-    remove_dead = _remove_dead_weakref  # also when Python ends, and modules are emptied
+    # This takes one step of C, as in `weakref`: an object may die in any allocation of any thread,
+    # and by now the key may have another reference, to an object that is alive.
+    remove_dead = _remove_dead_weakref  # kept here, because Python empties modules at its end
     new = KeyedRef(thing, lambda reference: remove_dead(entries, key))
     new.value = value
     while True:
@@ -68,7 +68,7 @@ def known_by_identity(find_out: Callable[[Any], T]) -> Callable[[Any], T]:
 
     @functools.wraps(find_out)
     def call(thing: Any) -> T:
-        entry = entries.get(id(thing))  # without a call of `known.get`: most lookups are this
+        entry = entries.get(id(thing))  # `known.get` is not called, because most lookups end here
         if entry is not None and entry() is thing:
             return entry.value
         return known.setdefault(thing, find_out(thing))
