@@ -1,9 +1,9 @@
 """Why a function was traced or compiled again.
 
-JAX is listened to at each miss of a jit cache. A miss gives a call key, the differences from the
-nearest earlier key, and the lines to write. Others may use the counters (`compile_log`,
-`record_everywhere`, the assertions, the guard), the logs, and `Cause.lines`, which renders a cause
-for every report.
+canonopt hears of each miss of a jit cache. From a miss it makes the record of a call, finds the
+differences from the nearest earlier call, and the lines to write. Other rooms may use the counters
+(`compile_log`, `record_everywhere`, the assertions, the guard), the logs, and `Cause.lines`, which
+renders a cause for every report.
 """
 
 from .limits import assert_max_compiles as assert_max_compiles

@@ -43,7 +43,7 @@ _OF_ARRAYS = {
 
 # --- texts ----------------------------------------------------------------------------------------
 
-MAX_SHOWN = 80  # characters of a value in a message
+MAX_SHOWN = 80  # the most characters of a value in a message
 
 
 def shortened(text: str) -> str:
@@ -67,7 +67,7 @@ def cut_to_difference(before: str, after: str) -> tuple[str, str]:
 
 
 def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
-    """Return the texts of two static values, with the places of functions of one name."""
+    """Return the texts of two static values, with places if functions have the same text."""
     if before.text != after.text or before.code == after.code:
         return before.text, after.text
     return before.text + before.made, after.text + after.made
@@ -124,11 +124,11 @@ _MISSING = Leaf("missing", "missing", None)
 
 
 class Difference:
-    """A path at which two calls differ, with the facts that rules ask for.
+    """A path at which two calls differ, with the facts that the rules ask for.
 
     - `place`: the path in the record.
-    - `path`: the path in a report: only what can be written in Python, or words.
-    - `parameter`: of a spec, the steps to its parameter that differs, such as `.learning_rate`.
+    - `path`: the path in a report, which is valid Python, or words.
+    - `parameter`: for a spec, the steps to the parameter that differs, such as `.learning_rate`.
     """
 
     parameter = ""
@@ -173,7 +173,7 @@ class Difference:
 
     @property
     def texts(self) -> tuple[str, str]:
-        """Return what was before and what is now, as texts that differ."""
+        """Return the values before and now, as texts that differ."""
         if self.is_static:
             return self._static_texts()
         again = ", whose class was defined again" if self.redefined else ""
@@ -187,7 +187,7 @@ class Difference:
         return shortened(leaf.text)
 
     def _static_texts(self) -> tuple[str, str]:
-        # Of a function that is never shared, what is another object in it is not the reason.
+        # If a function is never shared, another object in it is not the reason.
         part = self.visible or (None if self.why_not_shared else self.hidden)
         before, after = self.before, self.after
         names = names_of(before, after)
@@ -209,7 +209,7 @@ class Difference:
         return texts[0], "another value that is not equal to it"
 
     def narrowed(self) -> "Difference":
-        """Return the difference in the parameter of a spec, or in one of those inside of it."""
+        """Return the difference in the parameter of a spec, or in that of a spec inside of it."""
         part = self.visible or self.hidden
         # A number that is dynamic already is an argument for our jit.
         is_argument = part is not None and part.before.is_dynamic and self.is_function
@@ -229,7 +229,7 @@ class Difference:
 
     @functools.cached_property
     def parts(self) -> list[Part]:
-        """Return the parts by which two static values differ, each after those in it."""
+        """Return the parts by which two static values differ, each after the parts inside of it."""
         before, after = self.before.parts, self.after.parts
         common = (Part(name, before[name], after[name]) for name in before if name in after)
         # JAX compares the functions in a value by identity, even if they do the same.
@@ -243,10 +243,10 @@ class Difference:
 
     @functools.cached_property
     def visible(self) -> Part | None:
-        """Return another optimizer, or else the innermost part that looks different, if one does.
+        """Return the part that is another optimizer, or else the innermost that looks different.
 
-        None if the values are two optimizers. A dynamic number of a spec that a function captures
-        is an argument for our jit.
+        Returns None if there is neither, or if the values are two optimizers. A dynamic number of a
+        spec that a function captures is an argument for our jit, so it does not count.
         """
         if self.whole.is_another_optimizer:
             return None
@@ -261,8 +261,8 @@ class Difference:
 
     @property
     def hidden(self) -> Part | None:
-        """Return the innermost part that is another object, if one is."""
-        is_built = self.before.kind == "transformation"  # which is told as it was built
+        """Return the innermost part that is another object; None if there is none."""
+        is_built = self.before.kind == "transformation"  # it is told as it was built
         values = (part for part in self.parts if part.before.kind == "value" and not is_built)
         return next(values, None)
 
@@ -306,7 +306,7 @@ class Difference:
     def optimizer_of_rate(self) -> str:
         """Return the call that builds the optimizer by whose rate alone two functions differ.
 
-        Empty if it is not known, or if our jit would share neither function.
+        The text is empty if the call is not known, or if our jit would share neither function.
         """
         part, own = self.visible, [part.after for part in self.parts if part.after.is_own]
         is_refused = self.after.why_not_shared or self.after.stores
@@ -317,7 +317,7 @@ class Difference:
 
     @property
     def of_object(self) -> str:
-        """Return words on an object that a function captures, of which a field differs."""
+        """Return words on an object that a function captures and of which a field differs."""
         is_field = self.visible is not None and self.visible.name.startswith("field")
         return ". Or assign what it reads of the object before it, lr = config.lr" * is_field
 
@@ -368,7 +368,7 @@ class Difference:
 
     @property
     def counter(self) -> str:
-        """Return what a function changes while it is traced, if nothing else looks different."""
+        """Return the variables that a function changes in a trace, if all else looks the same."""
         names = self.after.stores if self.is_function else ()
         is_other = self.visible and self.visible.label not in names
         return "" if is_other else ", ".join(sorted(names))
@@ -377,16 +377,16 @@ class Difference:
     def why_not_shared(self) -> str:
         if not self.is_static or self.before.kind == "value" or self.parameter:
             return ""
-        # A library's jit shares nothing, and what is the same to canonopt can be shared.
+        # A library's jit does not share, and functions that are the same to canonopt can be shared.
         is_moot = self.is_jitted_elsewhere if self.is_function else self.is_same_to_canonopt
         is_moot |= self.kind == "transformation" and any(p.is_of_optax for p in self.parts)
-        # If something visible differs, these are two configurations, and nothing would merge them.
+        # If a visible part differs, these are two configurations, which must not be merged.
         return "" if is_moot or self.visible else self.function.after.why_not_shared or ""
 
     @property
     def is_jitted_elsewhere(self) -> bool:
-        """Return True if a library jits it, or JAX and Equinox around what they wrap."""
-        # Canonopt does not look into what Equinox has wrapped, and lowers each function anew.
+        """Return True if a library jits the function, or if JAX or Equinox jits a wrapper of it."""
+        # canonopt does not look into wrappers of Equinox, and lowers each function anew.
         new = self.new
         packages = {module.partition(".")[0] for module in new.caller.through}
         libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
@@ -402,7 +402,7 @@ class Difference:
 
     @property
     def not_static(self) -> str:
-        """Return what else to do if an array is to be in the place of a static argument."""
+        """Return words on what else to do to pass an array in place of a static argument."""
         options = (leaf for path, leaf in self.new.leaves.items() if path.startswith(_STATICS))
         has_statics = any(leaf.text != "()" for leaf in options)
         if self.new.is_filtered or not (self.is_in_static and has_statics):
@@ -412,7 +412,7 @@ class Difference:
     @property
     def as_array(self) -> str:
         """Return words on an array in the place of a static value."""
-        words = ", in an argument of its own"  # no other value becomes an array itself
+        words = ", in an argument of its own"  # only a number becomes an array itself
         if self.is_of_flax:
             words = ", by nnx.data"
         elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
@@ -426,9 +426,9 @@ class Difference:
 
     @property
     def for_dynamic(self) -> str:
-        """Return words on what a dynamic number needs of what holds the optimizer.
+        """Return words on the holder of the optimizer, if a dynamic number needs more of it.
 
-        Classes of Flax declare an optimizer as data.
+        Classes of Flax have to declare an optimizer as data.
         """
         words = self.not_static
         holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
@@ -457,34 +457,34 @@ class Difference:
 
     @property
     def state(self) -> str:
-        """Return the outermost state on the way, as the caller names it."""
+        """Return the outermost optimizer state on the path, as the caller names it."""
         state = min(s for s in self.new.states if self.path == s or is_inside(self.path, {s}))
         root = self.new.root(state)
         return self.new.caller.arguments.get(root, root) + state.removeprefix(root)
 
     @property
     def is_of_numbers(self) -> bool:
-        """Return True if numbers become others, or arrays."""
+        """Return True if a number becomes an array or a number of another type."""
         is_one = any(leaf.kind == "number" or leaf.number for leaf in (self.before, self.after))
         return is_one and self.kind in ("scalar", "weak type", "dtype")
 
     @property
     def one_dtype(self) -> str:
-        """Return the dtype of the array in one call, if the number in the other has that, too."""
+        """Return the dtype of the array in one call, if the number in the other has it, too."""
         before, after = as_traced(self.before, self.after), as_traced(self.after, self.before)
         is_one = before.dtype == after.dtype != ""
         return f"jnp.{after.dtype}" if is_one else "dtype"
 
     @property
     def of_updates(self) -> str:
-        """Return words on a model in a narrower dtype, which updates may widen."""
+        """Return words on a leaf of floats inside of an argument, whose dtype updates may widen."""
         is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))
         words = ", also where the function returns it, as canonopt.apply_updates does for a model"
         return words if is_float and self.path != self.root else ""
 
     @property
     def placed(self) -> str:
-        """Return words on a device if a step has put a leaf there that was anywhere at first."""
+        """Return words on a device if a step has put an uncommitted leaf there."""
         is_settled = self.after.committed and not self.before.committed
         return ", put on its device" if is_settled else ""
 
@@ -492,14 +492,14 @@ class Difference:
 def array_kinds(before: Leaf, after: Leaf) -> list[str]:
     """Return how two arrays differ, most important first. Unknown placements are left out."""
     if before.is_key != after.is_key:
-        return ["dtype"]  # the longer shape of an old-style key follows from its dtype
+        return ["dtype"]  # the extra dimension of an old-style key follows from its dtype
     kinds = [
         k for k, field in _OF_ARRAYS.items() if getattr(before, field) != getattr(after, field)
     ]
     unknown = set()
     if None in (before.committed, after.committed):
         unknown = {"memory kind", "commitment", "sharding"}
-    # From one device to a mesh is a sharding, whatever is committed.
+    # A change from one device to a mesh is a sharding, whether arrays are committed or not.
     if before.devices > 1 or after.devices > 1:
         unknown.add("commitment")
     return [kind for kind in kinds if kind not in unknown]
@@ -509,13 +509,13 @@ def array_kinds(before: Leaf, after: Leaf) -> list[str]:
 
 
 def differences(old: Call, new: Call) -> Iterator[Difference]:
-    """Yield the differences that JAX sees; if none, others that may be why it was compiled."""
+    """Yield the differences that JAX sees; if none, others that may be why JAX has compiled."""
     found = _differing(old, new)
     if (first := next(found, None)) is not None:
         yield first
         yield from found
         return
-    # How the call is transformed is in the key of a compile, but not in that of a trace.
+    # The transformations of a call are in the key of a compile, but not in that of a trace.
     before, after = old.leaves[TRANSFORMS], new.leaves[TRANSFORMS]
     if before.token != after.token:
         yield Difference(TRANSFORMS, before, after, old, new)
@@ -528,7 +528,7 @@ def is_same_call(old: Call, new: Call) -> bool:
 
 
 def _differing(old: Call, new: Call) -> Iterator[Difference]:
-    # A node comes before what is inside it, which is left out if the node differs or is missing.
+    # A node comes before its children, which are left out if the node differs or is missing.
     gone: set[str] = set()
     for path in (*old.leaves, *(path for path in new.leaves if path not in old.leaves)):
         before, after = old.leaves.get(path), new.leaves.get(path)
@@ -536,7 +536,7 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
             continue
         if before is None or after is None:
             # An argument that only one of the calls has is a difference already. Our jit compares
-            # more settings.
+            # more settings, which other calls lack.
             is_more = after is None or old.is_jitted_by_canonopt != new.is_jitted_by_canonopt
             if path.startswith((GIVEN, OPTION)) or (is_more and path.startswith(CONTEXT)):
                 continue
@@ -550,22 +550,22 @@ def _is_same(before: Leaf, after: Leaf, is_function: bool) -> bool:
     if before.kind == after.kind and before.token == after.token:
         return True
     old, new = as_traced(before, after), as_traced(after, before)
-    if old.is_array:  # not by the token: a tracer has no placement to compare
+    if old.is_array:  # the token would not do: a tracer has no placement
         return new.is_array and not array_kinds(old, new)
-    # Of a static argument of two calls, only one of which is shared.
+    # A static argument may be in two calls of which only one is shared.
     is_one = before.digest == after.digest and not is_function
     return is_one and before.is_shared != after.is_shared
 
 
-_MAX_COUNTED = 64  # differences of a call, after which it is far enough off
+_MAX_COUNTED = 64  # a call with so many differences is far enough off
 
 
 def nearest(new: Call, earlier: Sequence[Call]) -> list[Difference]:
-    """Return the differences of a call from the nearest of earlier ones, of which there is one."""
+    """Return the differences of a call from the nearest of at least one earlier call."""
     # There may be 16 earlier calls, so each comparison stops early.
     found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
-    # First by the optimizer, since a loop goes on with the one it began with. Among equally near
-    # ones the last, which a loop ran just before.
+    # The optimizer counts first, since a loop goes on with the one it began with. Among equally
+    # near calls, the last counts, which a loop ran just before.
     optimizers = [sum(d.kind == "transformation" for d in each) for each in found]
     distances = [(len(each), sum(map(_distance, each))) for each in found]
     best = min(range(len(found)), key=lambda i: (optimizers[i], distances[i], -i))
@@ -574,7 +574,7 @@ def nearest(new: Call, earlier: Sequence[Call]) -> list[Difference]:
 
 def _distance(d: Difference) -> int:
     if d.place.startswith(GIVEN):
-        return 0  # the same program
+        return 0  # the program is the same
     if d.is_static:
-        return int(d.before.digest != d.after.digest)  # what was made again is nearer
+        return int(d.before.digest != d.after.digest)  # a value that was made again is nearer
     return len(KINDS) - KINDS.index(d.kind)

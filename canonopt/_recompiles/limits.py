@@ -37,7 +37,7 @@ def _check_mode(mode: object, modes: Sequence[str] = get_args(Mode)) -> None:
 
 
 def _check_limit(name: str, limit: Any) -> None:
-    is_int = isinstance(limit, int) and not isinstance(limit, bool)  # to Python, True is one
+    is_int = isinstance(limit, int) and not isinstance(limit, bool)  # to Python, True is an int
     if not is_int or limit < 0:
         wanted = "0 or more" if is_int else "an int"
         text = f"{name} must be {wanted}, not {limit!r}."
@@ -70,8 +70,8 @@ class _Alarm(Recorder):
 def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "raise") -> Any:
     """Wrap `fn` so that it raises when it is traced more than `max_traces` times, and says why.
 
-    Goes below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, or above, as in
-    `canonopt.assert_max_traces(jax.jit(f))`, in any order with those of chex and equinox.
+    It goes below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, or above, as in
+    `canonopt.assert_max_traces(jax.jit(f))`, in any order with the assertions of chex and equinox.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -107,7 +107,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
     `UnsupportedVersionError` at once if JAX has changed so that canonopt cannot count traces.
     """
     if fn is not None and not callable(fn):
-        fn, max_traces = None, fn  # as in @chex.assert_max_traces(1)
+        fn, max_traces = None, fn  # @chex.assert_max_traces(1) takes the limit so
     _check_limit("max_traces", max_traces)
     _check_mode(mode)
     if fn is None:
@@ -120,8 +120,8 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     """Wrap `jitted` so that it raises when XLA compiles it more than `max_compiles` times.
 
     This sees a second compile without a trace: for an array that is committed, sharded or in
-    another kind of memory, unlike the one before. What `.lower()` gives counts when it is compiled.
-    A backward pass, which is compiled after the call, counts only in `.log.backward_compiles`.
+    another kind of memory, unlike the one before. The result of `.lower()` counts when it is
+    compiled. A backward pass, which JAX compiles later, counts only in `.log.backward_compiles`.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -177,7 +177,7 @@ class _Limit(_Alarm):
         return self.function_log if found else None
 
     def line_of(self, site: str | None) -> None:
-        """Ignore it."""
+        """Ignore a line, because only one function is counted."""
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         if self._what == "traces" and entry.traced:
@@ -195,7 +195,7 @@ class _Limit(_Alarm):
 
 
 def _is_same_function(function: Any, target: Any) -> bool:
-    """Return True for one function, or for copies of one module, which equinox makes."""
+    """Return True for the same function, or for copies of one module, which equinox makes."""
     if function is target or not isinstance(target, loaded("equinox", "Module")):
         return function is target
     return type(function) is type(target) and (
@@ -212,12 +212,12 @@ def _counted(fn: Any, limit: _Limit) -> Any:
             return fn(*args, **kwargs)
         call = None
         with contextlib.suppress(Exception):  # an explanation is not worth a failing step
-            # Arguments that are traced have become tracers. What is no array was static.
+            # Arguments that are traced have become tracers. Those that are not arrays were static.
             call = call_of(fn, args, kwargs, filtered=True)
         entry = Entry(call, time.perf_counter(), traced=True)
         with misses.lock:
             limit.add_trace(limit.function_log, entry)
-        # There is no jaxpr yet. If this raises, JAX caches none, and the next call is traced again.
+        # If this raises an error, JAX does not cache a jaxpr, and the next call is traced again.
         limit.after_miss(limit.function_log, entry)
         return fn(*args, **kwargs)
 
@@ -245,11 +245,11 @@ class _Jitted:
         return self if instance is None else functools.partial(self, instance)
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # as functions do: a copy is the same object
+        return self.__qualname__  # a copy is the same object, as of a function
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._jitted, name)
-        # These three look for a trace as a call does, so what they trace counts.
+        # These three look for a trace as a call does, so their traces count.
         if name not in ("lower", "trace", "eval_shape"):
             return found
 
@@ -268,7 +268,7 @@ def no_recompiles(
 ) -> contextlib.AbstractContextManager[CompileLog]:
     """Raise if anything is traced or compiled inside the block, in any thread, and say why.
 
-    For what is to run compiled after a warm-up, such as a server. Cached calls cost nothing extra.
+    Use it for code that runs compiled after a warm-up, as a server does. Cached calls cost no more.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -291,10 +291,10 @@ def no_recompiles(
 
     A whole training run can stand in the block with `warmup=1`.
 
-    What differs is told against the calls that were recorded: those in the block, and those in
-    each `CompileLog` that the program still has, here `log`. What JAX and libraries compile outside
-    of your functions, as for `jnp.ones(n)`, counts at your line that ran it. So does what is read
-    from JAX's persistent cache. A trace that fails raises its own error.
+    A report compares with the calls that were recorded: those in the block, and those in each
+    `CompileLog` that the program still has, here `log`. Operations that JAX and libraries compile
+    outside of your functions, as for `jnp.ones(n)`, count at your line that ran them, even if JAX
+    reads them from its persistent cache. A trace that fails raises its own error.
 
     **Arguments:**
 
@@ -324,13 +324,13 @@ def no_recompiles(
 
 @contextlib.contextmanager
 def _guarded(mode: Mode, allow: frozenset[str], warmup: int) -> Iterator[CompileLog]:
-    guard = _Guard(mode, allow, warmup)  # for each call of what this decorates
+    guard = _Guard(mode, allow, warmup)  # each call of a decorated function has its own
     log = guard.log
     with recording(guard, all_threads=True):
         yield log
     check_compiles()
     for name in guard.allowed:
-        log[name]  # which raises if no function has this name
+        log[name]  # raises an error if no function has this name
 
 
 class _Guard(_Alarm):
@@ -340,19 +340,19 @@ class _Guard(_Alarm):
         self._warmup = warmup
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry:
-        # Of a backward pass, too, which has no entry of its own.
+        # A backward pass counts, too, although it has no entry of its own.
         return super().add_compile(log, entry, compiled) or entry
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         if entry.traced and entry.error is None and not self._is_allowed(log):
-            # A trace inside of one that began before the block is no program, and yet the first.
+            # A trace inside of one that began before the block is not a program, but counts as one.
             self._check(log, entry, max(_programs(log), 1), "traced")
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
-        # What was warned of when it was traced is compiled next.
+        # JAX compiles next what the guard has warned of in its trace.
         if entry.refused is False or self._is_allowed(log):
             return
-        # A line has one, and as many as a report of it calls avoidable.
+        # A line counts one program, and as many as a report of it calls avoidable.
         again = log.avoidable if log.is_line and entry.compiled_again else 0
         count = 1 + again if log.is_line else _programs(log)
         done = "read from JAX's persistent cache" if compiled.is_hit else "compiled"
@@ -360,7 +360,7 @@ class _Guard(_Alarm):
         self._check(log, entry, count, done)
 
     def _is_allowed(self, log: FunctionLog) -> bool:
-        # What is traced inside of another function is a part of that one.
+        # A function that is traced inside of another one is a part of it.
         return log.name in self.allowed or is_inside_recorded(self)
 
     def _check(self, log: FunctionLog, entry: Entry, count: int, done: str) -> None:
@@ -382,7 +382,7 @@ def _programs(log: FunctionLog) -> int:
 
 # --- why --------------------------------------------------------------------------------------
 
-_MAX_SHOWN = 4  # leaves of a call
+_MAX_SHOWN = 4  # the most leaves of a call
 _HOW_TO_RECORD = (
     "let the warm-up make this call too. To see how it differs from the calls of the warm-up, put "
     "that under `with canonopt.compile_log() as log:`, and keep log"
@@ -390,7 +390,7 @@ _HOW_TO_RECORD = (
 
 
 def _told(log: FunctionLog, entry: Entry) -> Cause:
-    """Return why there is an entry, against the earlier calls of all logs that are alive."""
+    """Return why there is an entry, compared with the earlier calls of all logs that are alive."""
     earlier = earlier_entries(log, entry)
     if entry.shapes is None:
         entry.compare_with(earlier)
@@ -406,7 +406,7 @@ def _told(log: FunctionLog, entry: Entry) -> Cause:
 def _called(entry: Entry) -> str | None:
     found = entry.call.leaves if entry.call is not None else {}
     told = [p for p, leaf in found.items() if not p.startswith("<") and leaf.kind != "node"]
-    # The static fields of a model last, since they seldom change.
+    # The static fields of a model come last, since they seldom change.
     told.sort(key=lambda path: found[path].is_static and not path.isidentifier())
     leaves = [f"{path}: {shortened(found[path].text)}" for path in told]
     more = len(leaves) - _MAX_SHOWN

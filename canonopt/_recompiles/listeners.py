@@ -1,4 +1,4 @@
-"""Listens to JAX for traces and compiles, and tells the recorders that are active.
+"""Listen to JAX for traces and compiles, and tell the recorders that are active.
 
 All of this runs at a miss of a jit cache, where JAX is slow anyway. A cached call runs none of it.
 """
@@ -42,8 +42,8 @@ class Recorder:
 
     def __init__(self, log: CompileLog | None = None) -> None:
         self.log = CompileLog() if log is None else log
-        # What may be compiled next, by its thread and the name under which it compiles. Without a
-        # log it is an operation of JAX or of a library.
+        # The entries that JAX may compile next, by the thread and the name under which it compiles.
+        # An entry without a log is of an operation of JAX or of a library.
         self.pending: dict[tuple[int, str], tuple[FunctionLog | None, Entry]] = {}
         _known[id(self)] = self
 
@@ -60,7 +60,7 @@ class Recorder:
         return log.add_compile(compiled, entry)
 
     def line_of(self, site: str | None) -> FunctionLog | None:
-        """Return the log for what JAX or a library compiles at a line, or None to ignore it."""
+        """Return the log of a line at which JAX or a library compiles; None to ignore the line."""
         return self.log.line_log(site)
 
     def note_problem(self, problem: str) -> None:
@@ -68,10 +68,10 @@ class Recorder:
         self.log.note_problem(problem)
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
-        """Hear of each miss, traced or not. May raise."""
+        """Hear of each miss, traced or not. This may raise an error."""
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
-        """Hear of a call or `.compile()` that has compiled. May raise."""
+        """Hear of a call or `.compile()` that has compiled. This may raise an error."""
 
     def close(self) -> None:
         """End recording, and let go of all that was recorded."""
@@ -85,15 +85,15 @@ _known: weakref.WeakValueDictionary[int, Recorder] = weakref.WeakValueDictionary
 
 # --- who records ----------------------------------------------------------------------------------
 
-# Each with the thread that it listens to, or None for all.
+# Each recorder has the thread that it listens to, or None for all.
 _active: list[tuple[Recorder, int | None]] = []
 
 
 class active:
-    """Has a recorder record what this thread does inside the block, or what all threads do.
+    """Lets a recorder record this thread inside the block, or all threads.
 
-    After the last block JAX is as it was before. A class, since a generator would be slower, and
-    each call of a watched function runs this. `misses.check` takes longer, and is called before.
+    After the last block JAX is as it was before. This is a class, since a generator is slower, and
+    each call of a watched function runs this. `misses.check` takes longer, and runs before.
     """
 
     __slots__ = ("_entry",)
@@ -112,7 +112,7 @@ class active:
 
 @contextlib.contextmanager
 def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
-    """Let a recorder record until the end of the block, and then let go of all."""
+    """Let a recorder record until the end of the block, and then drop its records."""
     misses.check()
     with active(recorder, all_threads), contextlib.closing(recorder):
         compiles.listen()
@@ -140,8 +140,8 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     ```
 
     A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
-    `jax.eval_shape` count, and so do those that fail. Of a function in a `jax.checkpoint` that is
-    made again, each trace of the checkpoint counts, though JAX may have that of the function. A
+    `jax.eval_shape` count, and so do runs that fail. If a `jax.checkpoint` of a function is made
+    again, each trace of the checkpoint counts, though JAX may have the trace of the function. A
     compile is one XLA compile. If JAX's persistent cache has the program, it is a cache hit
     instead. The backward pass that `jax.grad` makes of a jitted function is a program of its own,
     counted in `backward_compiles`.
@@ -190,7 +190,7 @@ class _Running:
 
     miss: Miss
     call: Call | None = None
-    # Without a log for what a library compiles, which has one entry, of the operation.
+    # The operation of a library has one entry for each recorder, without a log.
     entries: list[tuple[Recorder, FunctionLog | None, Entry]] = attrs.field(factory=list)
     started: float = 0.0
     inner_seconds: float = 0.0
@@ -209,12 +209,12 @@ _is_compile_due = False
 def check_compiles() -> None:
     """Raise `UnsupportedVersionError` if functions were traced and JAX reports no compile.
 
-    There may have been none, if it failed. So this compiles a small function to find out, once.
+    A trace that fails is not compiled. So this compiles a small function to find out, once.
     """
     global _is_compile_due
     if is_staging():
         return
-    misses.check()  # again, if Equinox was imported since
+    misses.check()  # checks again, if Equinox was imported since
     if _is_compile_due:
         compiles.check()
         _is_compile_due = False
@@ -222,10 +222,10 @@ def check_compiles() -> None:
 
 @contextlib.contextmanager
 def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
-    """Make a note in the logs of what fails in canonopt itself, which does not stop a step."""
+    """Note in the logs each error of canonopt itself, which does not stop a step."""
     try:
         yield
-    except (ExcessError, RecompileWarning):  # of an assertion
+    except (ExcessError, RecompileWarning):  # an assertion has raised it
         raise
     except Exception as error:
         for recorder in recorders:
@@ -233,7 +233,7 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
 
 
 def is_inside_recorded(recorder: Recorder) -> bool:
-    """Return True if JAX is tracing a function that the recorder will be told of when it ends."""
+    """Return True if JAX traces a function of which the recorder hears when the trace ends."""
     return any(
         each is recorder and log is not None and not is_jitted_inside(running.miss.function)
         for running in _thread.running
@@ -247,12 +247,12 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
     recorders = _recorders()
     with _noting_problems(recorders), contextlib.ExitStack() as undo:
-        # What a library jits inside of a trace, nobody asks about. There may be thousands.
+        # Nobody asks about functions that a library jits inside of a trace. There may be thousands.
         if (_thread.running or is_staging()) and jits_itself(given):
             return None
         running = _Running(miss := find_miss())
         _thread.running.append(running)
-        undo.callback(_thread.running.remove, running)  # as after Ctrl-C
+        undo.callback(_thread.running.remove, running)  # for Ctrl-C, too
         compiles.listen()  # somebody may have cleared JAX's listeners
         function = users_function(miss.function)
         by_library, name = is_helper(function), name_of(function)
@@ -274,7 +274,7 @@ def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
             if log is not None or is_operation:
                 running.entries.append((each, log, entry))
         undo.pop_all()
-        # Last, so that the time does not include making the record.
+        # This comes last, so that the time does not include making the record.
         running.started = time.perf_counter()
         return running
     return None
@@ -289,7 +289,7 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     found: list[_Recorded] = []
     with _noting_problems([recorder for recorder, _, _ in running.entries]), misses.lock:
         found = _count(running, traced, program, seconds - running.inner_seconds)
-    # After all have counted, because an assertion may raise.
+    # All recorders have counted before this, because an assertion may raise an error.
     for recorder, log, entry in found:
         with _noting_problems([recorder]):
             recorder.after_miss(log, entry)
@@ -299,14 +299,14 @@ def _count(running: _Running, traced: bool, program: Any, seconds: float) -> lis
     """Complete the entries, and keep them for the compile that may follow."""
     global _is_compile_due
     miss, is_recorded = running.miss, any(log is not None for _, log, _ in running.entries)
-    # If what is jitted is jitted itself, its body is traced by another miss, if at all.
+    # If the function inside is jitted itself, its body is traced by another miss, if at all.
     traced = traced and not (is_recorded and is_jitted_inside(miss.function))
     if not _thread.running and traced and miss.is_call and is_recorded:
         _is_compile_due = True
     failure = sys.exception() if program is None else None
     error = None if failure is None else f"{type(failure).__name__}: {failure}"
     outputs = getattr(program, "out_avals", ())
-    # A compile of this name no longer belongs to an earlier miss, also if nobody records this one.
+    # A compile of this name no longer belongs to an earlier miss, even if nobody records this.
     key = threading.get_ident(), name_in_events(miss.jitted)
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)
@@ -350,7 +350,7 @@ def _on_compile(compiled: Compile) -> None:
             if log is None or entry is None:
                 continue
             own = recorder.add_compile(log, entry, compiled)
-            # Otherwise the compile is part of a call that ended long ago.
+            # Otherwise the compile belongs to a call that ended long ago.
             if own is not None and (recorder in here or is_by_hand):
                 counted.append((recorder, log, own))
     for recorder, log, entry in counted:

@@ -23,11 +23,11 @@ from .records import FUNCTION, Call
 from .rules import CLEARED, HANDFUL, Cause, Change, explain
 from .stale import StaleRead
 
-# What the seconds of a program are made of.
+# The seconds of a program are the sum of these.
 STAGES = ("trace_seconds", "lowering_seconds", "compile_seconds")
 MAX_ENTRIES = 64  # kept for each function
 MAX_OPERATIONS = 512  # kept for each line
-# A call is compared with so many of the first calls and of those just before it.
+# A call is compared with so many of the first calls, and so many of the calls just before it.
 _MAX_FIRST, _MAX_LAST = 4, 12
 
 
@@ -51,13 +51,13 @@ class Timed:
 @attrs.define(eq=False, kw_only=True)
 class Counts(Timed):
     traces: int = 0
-    nested_traces: int = 0  # those that were parts of other traces
+    nested_traces: int = 0  # traces that were parts of other traces
     compiles: int = 0
-    # Of JAX's persistent compilation cache: in place of a compile, and before one.
+    # Hits of JAX's persistent compilation cache replace a compile; a compile follows each miss.
     cache_hits: int = 0
     cache_misses: int = 0
     # The backward pass that `jax.grad` or `jax.vjp` makes of a jitted function is a program of its
-    # own. It is no recompile, and no limit counts it.
+    # own. It is not a recompile, and limits do not count it.
     backward_compiles: int = 0
 
 
@@ -66,29 +66,29 @@ COUNTS = tuple(field.name for field in attrs.fields(Counts))
 
 @attrs.define(eq=False)
 class Entry(Timed):
-    """One trace, one compile, or both: what a miss of the jit cache led to."""
+    """One trace, one compile, or both, to which a miss of the jit cache led."""
 
-    call: Call | None = attrs.field(repr=False)  # too long
+    call: Call | None = attrs.field(repr=False)  # it would be too long
     at: float  # seconds, of time.perf_counter
     traced: bool = False
     compiled: bool = False
-    error: str | None = None  # of a trace that failed
-    refused: bool | None = None  # by `no_recompiles`: False if it only warned
+    error: str | None = None  # the error of a trace that failed
+    refused: bool | None = None  # whether `no_recompiles` refused it: False if it only warned
     # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
-    # and is called later, that is an entry of its own with a first compile.
+    # and is called later, the call has an entry of its own with a first compile.
     traced_again: bool = False
     compiled_again: bool = False
     # Whether it was traced inside another trace, and so is a part of that program.
     is_nested: bool = False
-    # Whether `canonopt.jit` traced it to find out if others may run the program. If not, it is
-    # traced once more, which is the same entry.
+    # Whether `canonopt.jit` traced it to find out if other functions may run the program. If not,
+    # the function is traced once more, which is the same entry.
     is_trial: bool = False
     site: str | None = None  # the line of the user's code that ran it, as `file:line`
-    # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
+    # In the log of a line: the operation of JAX or a library, and for JAX its shapes in and out.
     operation: str | None = None
     shapes: str | None = None
-    clearings: int = 0  # of JAX's caches, before it
-    # Earlier calls, until they were compared with this one.
+    clearings: int = 0  # how often JAX's caches were cleared before it
+    # Earlier calls, until they are compared with this call.
     _earlier: list[Call] = attrs.field(factory=list, repr=False)
     _explanation: Cause | None = attrs.field(default=None, repr=False)
 
@@ -114,7 +114,7 @@ class Entry(Timed):
 
     @property
     def is_known(self) -> bool:
-        """Return False for what JAX compiles of what it transforms, without its shapes."""
+        """Return False for an operation of JAX of which neither the call nor shapes are known."""
         return self.operation is None or self.call is not None or self.shapes is not None
 
     @property
@@ -129,13 +129,13 @@ class Entry(Timed):
 
 
 def _causes(entries: Iterable[Entry]) -> list[Cause]:
-    """Return the causes of entries, each once for all entries that have it."""
+    """Return the causes of entries: entries with the same cause have one together."""
     entries = [*entries]
     every = [change for entry in entries for change in entry.told.changes]
     alike: dict[object, list[Entry]] = {}
     for entry in entries:
         told, done = entry.told, (entry.traced, entry.compiled, entry.error is not None)
-        # Not by the values: a batch that grows in each step is one cause.
+        # The values do not count: a batch that grows in each step is one cause.
         changes = ((c.path_of_growth, c.kind, c.fix, c.hint) for c in told.changes)
         key = *done, entry.operation, told.note, *dict.fromkeys(changes)
         alike.setdefault(key, []).append(entry)
@@ -157,7 +157,7 @@ def _cause(entries: list[Entry], what: str, told: Cause, every: Sequence[Change]
 
 
 def _what(entries: list[Entry]) -> str:
-    """Return what had been done before: a second trace may come with the first compile."""
+    """Return words on what was done again: a second trace may come with the first compile."""
     first = entries[0]
     if first.error is not None:
         return "failed while traced"
@@ -168,8 +168,8 @@ def _what(entries: list[Entry]) -> str:
 
 
 def _causes_of_line(entries: list[Entry]) -> list[Cause]:
-    """Return the causes of what JAX and libraries compile at one line."""
-    # Those of libraries are compared like functions. JAX's own operations have shapes instead.
+    """Return the causes of the operations that JAX and libraries compile at one line."""
+    # Operations of libraries are compared like functions. JAX's own operations have shapes instead.
     causes = _causes(e for e in entries if e.compiled_again and e.shapes is None)
     found: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -180,7 +180,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
-        # Several shapes with another constant each, such as the powers of Adam, are no repetition.
+        # Several shapes with another constant each, such as the powers of Adam, do not repeat one.
         most = max(collections.Counter(entry.shapes for entry in again).values(), default=0)
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
@@ -203,15 +203,15 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
 
 
 def several_shapes(shapes: Sequence[str]) -> Cause | None:
-    """Return what to say of an operation that a line compiled for several shapes.
+    """Return the cause for an operation that a line compiled for several shapes.
 
-    None if it had a handful of shapes, or shapes that have nothing in common.
+    Returns None if it had a handful of shapes, or shapes that have nothing in common.
     """
     alike: dict[str, list[str]] = {}
     for text in shapes:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
     most = max(alike.values(), key=len)
-    # An operation that is given no array of these shapes may make the layers of a model.
+    # An operation without arguments of these shapes may make the layers of a model.
     given = {(*_ARRAY.findall(text.partition(" -> ")[0]),) for text in most}
     is_one_length = len(_changing(most)) == 1 and len(given) > HANDFUL
     if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):
@@ -228,11 +228,11 @@ _STACK = ". Append to a Python list, and stack it once"
 
 
 def repeated_operation(name: str, count: int) -> Cause | None:
-    """Return what to say of an operation that a line compiled again for the same shapes.
+    """Return the cause for an operation that a line compiled again for the same shapes.
 
-    None if that was seldom: a line may have an operation with several constants.
+    Returns None if that was seldom: a line may have an operation with several constants.
     """
-    # Operations that take functions, by the names that JAX compiles them under.
+    # These operations take functions; JAX compiles them under these names.
     if name in ("scan", "while", "cond", "_piecewise"):
         note = f"the shapes are the same: {name} gets another function"
         return Cause(note=note, hints=(f"{_WHOLE}, or give it one function, made once",))
@@ -261,12 +261,12 @@ def verdict(
     if not is_of_length:
         texts = [first.before, *(c[0].after for c in calls)]
     growth = None if is_made else _growth(texts)
-    # Another difference may come between two calls with one of these.
+    # Another difference may come between two calls that differ in this one.
     befores = {tuple(change.before for change in calls[0])}
     afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
     # One clearing of the caches, between two phases, is likely wanted.
     variants = len(calls) + 1 if first.kind == "cleared" else len(befores.union(afters))
-    # A call with one difference that is wanted needs its program, whatever else differs.
+    # If one difference of a call is wanted, the call needs its program, whatever else differs.
     wanted = [max(changes, key=lambda change: change.wanted) for changes in calls]
     same = (c for c in every if (c.path, c.kind) == (wanted[0].path, wanted[0].kind))
     values = {text for change in same for text in (change.before, change.after)}
@@ -284,7 +284,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def _growth(texts: Sequence[str]) -> str | None:
-    """Return words if all that changes in three texts or more are numbers, in equal steps."""
+    """Return words on the growth if three texts or more differ only in numbers, in equal steps."""
     steps = [[b - a for a, b in itertools.pairwise(each)] for each in _changing(texts)]
     is_even = all(math.isclose(step, each[0], rel_tol=1e-6) for each in steps for step in each)
     if len(texts) < 3 or not (steps and is_even):
@@ -295,9 +295,9 @@ def _growth(texts: Sequence[str]) -> str | None:
 
 
 def _changing(texts: Sequence[str]) -> list[tuple[float, ...]]:
-    """Return the numbers that change in texts, each with its values; none if more differs.
+    """Return the numbers that change in texts, each with its values; empty if more differs.
 
-    Two that have the same values are one.
+    Two numbers with the same values are one.
     """
     if len({_NUMBER.sub("#", text) for text in texts}) != 1:
         return []
@@ -310,18 +310,18 @@ def _changing(texts: Sequence[str]) -> list[tuple[float, ...]]:
 
 @attrs.define(eq=False)
 class FunctionLog(Counts):
-    """The traces and compiles of one function.
+    """The traces and compiles of one function, or those of one line of the user's code.
 
-    Or of one line of the user's code: what JAX and libraries compile there. Then `name` is the
-    short form of the line and `place` the long one, and each entry has its `operation`.
+    A line has the operations that JAX and libraries compile there. Then `name` is the short form of
+    the line and `place` the long one, and each entry has its `operation`.
     """
 
     name: str
     place: str | None
     entries: list[Entry] = attrs.field(factory=list, repr=False)
     is_line: bool = False
-    programs: int = 0  # that were traced, without those that failed or are parts of others
-    # What tells this function, or line, from others in one log.
+    programs: int = 0  # programs that were traced, without failed ones and parts of others
+    # This key tells the function, or the line, from others in one log.
     key: object = attrs.field(default=None, repr=False)
 
     @property
@@ -343,7 +343,7 @@ class FunctionLog(Counts):
 
     @property
     def omitted(self) -> int:
-        """Return the number of traces or compiles without an entry, of which there were many."""
+        """Return the number of traces or compiles without an entry, because there were many."""
         if len(self.entries) < self._most:
             return 0
         # An entry may be a trace and a compile, so the counts are not added.
@@ -353,7 +353,7 @@ class FunctionLog(Counts):
 
     @property
     def avoidable(self) -> int:
-        """Return how often something was traced or compiled again that need not be."""
+        """Return how often something was traced or compiled again without need."""
         return sum(cause.times for cause in self.causes() if cause.is_avoidable)
 
     @property
@@ -362,9 +362,9 @@ class FunctionLog(Counts):
 
     @property
     def lost_seconds(self) -> float:
-        """Return the seconds of what could be avoided, of entries that were not kept too."""
+        """Return the seconds that could be avoided, with those of entries that were not kept."""
         kept = sum(cause.seconds for cause in self.causes() if cause.is_avoidable)
-        # What is counted after that many entries was not the first time.
+        # An event after so many entries is not the first.
         left = self.seconds - sum(entry.seconds for entry in self.entries)
         return kept + max(left, 0.0) if self.omitted else kept
 
@@ -390,7 +390,7 @@ class FunctionLog(Counts):
             trial.trace_seconds += entry.trace_seconds
             trial.compare_with(self.entries[:-1])
             return trial
-        # What is traced inside another trace is one program with it, for all of its shapes.
+        # A trace inside another trace is one program with it, for all of its shapes.
         entry.traced_again = not entry.is_nested and self.traces - 1 > self.nested_traces
         self._add(entry)
         return entry
@@ -398,7 +398,7 @@ class FunctionLog(Counts):
     def add_compile(self, compiled: Compile, entry: Entry) -> Entry | None:
         """Count a compile that a miss led to.
 
-        **Returns:** the entry that it belongs to, or None for a backward pass.
+        **Returns:** the entry that the compile belongs to, or None for a backward pass.
         """
         is_new = self.is_line or not (entry.traced or entry.compiled)
         if self.is_line:
@@ -406,7 +406,7 @@ class FunctionLog(Counts):
             self.trace_seconds += entry.trace_seconds
         elif is_new and (traced := [e for e in self.entries if _is_trace_of(e, entry)]):
             entry, is_new = traced[-1], False
-        # The backward pass of the call, and not the call.
+        # In these cases JAX has compiled the backward pass of the call, and not the call.
         is_backward = not compiled.is_by_hand and (entry.compiled or compiled.in_backward_pass)
         self.add_seconds(compiled)
         self.cache_misses += compiled.cache == "miss"
@@ -420,8 +420,8 @@ class FunctionLog(Counts):
         # A miss that found its trace in JAX's cache becomes an entry once it has compiled.
         if is_new:
             self._add(entry)
-        if not entry.compiled:  # what was lowered once may be compiled twice
-            # Of what threads trace at the same time, the first may be compiled last.
+        if not entry.compiled:  # a function that is lowered once may be compiled twice
+            # If threads trace at the same time, the first trace may be compiled last.
             earlier = itertools.takewhile(lambda e: e is not entry, self.entries)
             alike = (e for e in earlier if e.operation == entry.operation and e.is_known)
             entry.compiled_again = entry.is_known and any(e.compiled for e in alike)
@@ -429,7 +429,7 @@ class FunctionLog(Counts):
         return entry
 
     def _add(self, entry: Entry) -> None:
-        # Also if the entry is not kept, because an assertion may report it.
+        # An entry that is not kept is compared, too, because an assertion may report it.
         same = (e for e in self.entries if e.operation == entry.operation)
         entry.compare_with(same)
         if len(self.entries) < self._most:
@@ -443,9 +443,9 @@ def _is_trial_of(trial: Entry, entry: Entry) -> bool:
 
 
 def _is_trace_of(traced: Entry, entry: Entry) -> bool:
-    """Return True if what was traced is what a call runs for which JAX had a trace."""
+    """Return True if `traced` is the trace that the call of `entry` has found in JAX's cache."""
     if not traced.traced or traced.at > entry.at:
-        return traced.traced  # jitted twice, it has a second miss inside the first
+        return traced.traced  # a function that is jitted twice has a miss inside a miss
     one, other = traced.call, entry.call
     if traced.compiled or one is None or other is None:
         return one is other and not traced.compiled
@@ -456,9 +456,9 @@ class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
 
     def __init__(self) -> None:
-        # What canonopt failed to find out, which does not disturb the program that it watches.
+        # Errors of canonopt itself, which do not disturb the program that it watches.
         self.problems: list[str] = []
-        # What went on with an old value, if that was asked for.
+        # Programs that went on with an old value, if `stale` was asked for.
         self.stale: list[StaleRead] = []
         self._logs: dict[object, FunctionLog] = {}
         _alive[id(self)] = self
@@ -470,14 +470,14 @@ class CompileLog:
 
     @property
     def helpers(self) -> list[FunctionLog]:
-        """Return the logs of what JAX and libraries compile, by the user's line that ran it."""
+        """Return the logs of operations of JAX and libraries, by the user's line that ran them."""
         return [log for log in self._logs.values() if log.events and log.is_line]
 
     def __getitem__(self, name: str) -> FunctionLog:
-        """Return the counts of all functions of this name together; zeros if none was traced here.
+        """Return the counts of all functions of a name together; zeros if none was traced here.
 
-        Or those of a line: `log["train.py:12"]`. Raises `UnknownFunctionError` if no function that
-        Python knows has this name.
+        A name may also be that of a line: `log["train.py:12"]`. Raises `UnknownFunctionError` if no
+        function that Python knows has this name.
         """
         both = (*self.functions, *self.helpers)
         found = [log for log in both if log.name == name]
@@ -529,7 +529,7 @@ class CompileLog:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def note_problem(self, problem: str) -> bool:
-        """Note what failed in canonopt. False if it is known, or if there are too many."""
+        """Note an error of canonopt. Returns False if it is known, or if there are too many."""
         is_new = problem not in self.problems and len(self.problems) < MAX_ENTRIES
         if is_new:
             self.problems.append(problem)
@@ -548,7 +548,7 @@ class CompileLog:
         return self._logs.setdefault(site, FunctionLog(name, site, is_line=True, key=site))
 
     def entries_like(self, log: FunctionLog) -> list[Entry]:
-        """Return the entries of the same function or line, of which `log` is of any log."""
+        """Return the entries of the function or line of `log`, which may be of any `CompileLog`."""
         return [*self._logs[log.key].entries] if log.key in self._logs else []
 
 
@@ -558,7 +558,7 @@ _alive: weakref.WeakValueDictionary[int, CompileLog] = weakref.WeakValueDictiona
 
 def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
     """Return the entries of the same function or operation before this one, in all live logs."""
-    # A list of references at once, since other threads may make logs.
+    # `valuerefs` makes its list at once, since other threads may make logs.
     logs = (reference() for reference in _alive.valuerefs())
     found = (other for each in logs if each is not None for other in each.entries_like(log))
     same = (e for e in found if e.operation == entry.operation)

@@ -67,14 +67,14 @@ from ..errors import Incomparable
 
 # --- paths ----------------------------------------------------------------------------------------
 
-# What has no place among the arguments. The last word is what a report calls it.
+# These paths have no place among the arguments. A report shows their last word.
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
 TRANSFORMS, CACHE = "<transforms>", "<cache>"
 UNNAMED_STATIC = ".<static>"  # the last step of the path to static data without a field
 
 
-STEPS = re.compile(r"[.\[][^.\[]*")  # of a path
+STEPS = re.compile(r"[.\[][^.\[]*")  # the steps of a path
 
 
 def is_inside(path: str, outer: Collection[str]) -> bool:
@@ -101,15 +101,15 @@ class Leaf:
 
     kind: str
     text: str
-    # Equal where JAX finds two values of one kind equal. Those of static values may also be equal
-    # where it does not, since hashes collide.
+    # Tokens are equal if JAX finds two values of one kind equal. Those of static values may also be
+    # equal if JAX does not, since hashes collide.
     token: Hashable
-    # Of static values: equal where canonopt treats them as the same.
+    # Digests of static values are equal if canonopt treats the values as the same.
     digest: Hashable = None
     type: str = ""
-    # Differs for a class that is defined again under the same name.
+    # This differs if a class is defined again under the same name.
     type_token: Hashable = None
-    # Of arrays. A tracer has no placement, and an array that is not committed no sharding.
+    # These are of arrays. A tracer has no placement; an array that is not committed, no sharding.
     shape: tuple[int, ...] = ()
     dtype: str = ""
     weak_type: bool = False
@@ -117,16 +117,16 @@ class Leaf:
     sharding: str | None = None
     devices: int = 1
     memory_kind: str | None = None
-    # Of static values: what they hold by name, such as the captured variables of a function, and
-    # what is in that, each before what has it. None of these has parts.
+    # A static value has parts by name, such as the captured variables of a function, and the parts
+    # of these before them, in one dict: a leaf in it has no parts.
     parts: Mapping[str, "Leaf"] = attrs.field(factory=dict)
     made: str = ""  # where or by what a function is made, as words that follow its name
-    code: object = None  # of a function, without its place
+    code: object = None  # the code of a function, without its place
     why_not_shared: str | None = None
     is_unique: bool = False  # the class compares by identity
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
-    is_of_optax: bool = False  # made by a factory of Optax
-    is_own: bool = False  # a part of the value itself, or of records in it
+    is_of_optax: bool = False  # whether a factory or a class of Optax made it
+    is_own: bool = False  # whether it is a part of the value itself, or of records in it
     built: str = ""  # the code around a function that builds this variable of it with Optax
 
     @property
@@ -147,12 +147,12 @@ class Leaf:
 
     @property
     def is_shared(self) -> bool:
-        """Return True for a static value in a call of `canonopt.jit`, which goes by digests."""
+        """Return True for a static value in a call of `canonopt.jit`, which compares digests."""
         return self.token == ("program", self.digest)
 
     @property
     def number(self) -> str:
-        """Return the digits of a number of Python or NumPy, or of a dynamic one, else nothing."""
+        """Return the digits of a number of Python or NumPy, or of a dynamic one, or no text."""
         pattern = r"(?:canonopt\.dynamic\()?(?:np\.\w+\()?(-?(?:[\d.]+(?:e[-+]?\d+)?|inf|nan))\)*"
         found = re.fullmatch(pattern, self.text)
         return "" if found is None else found[1]
@@ -165,12 +165,12 @@ class Leaf:
     def factories(self) -> list[str]:
         """Return the names of the factories that have built a transformation."""
         named = re.findall(r"[\w.]+(?=\()", self.text)
-        is_of_optax = self.text.startswith("optax.")  # whose text has nothing else
+        is_of_optax = self.text.startswith("optax.")  # its text has nothing else
         return [self.text] if is_of_optax else [n for n in named if n != "canonopt.dynamic"]
 
     @property
     def is_of_float(self) -> bool:
-        """Return True for a number that is no count."""
+        """Return True for a float, and not for a count."""
         return re.search(r"[.en]", self.number) is not None
 
 
@@ -187,7 +187,7 @@ def node_leaf(node: Any, is_empty: bool = False) -> Leaf:
     if is_empty:  # so that the first keys of a dict are one difference
         text, facts = f"an empty {name}", (name, token, 0)
         return Leaf("node", text, facts, type=name, type_token=token)
-    if kind is collections.OrderedDict:  # whose order is compared
+    if kind is collections.OrderedDict:  # JAX compares its order
         return Leaf("node", f"keys {text_of((*node,))}", (name, repr((*node,))), type=name)
     text = f"{'an' if name[0] in 'aeio' else 'a'} {name}"
     return Leaf("node", text, (name, token), type=name, type_token=token)
@@ -203,9 +203,9 @@ def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
     kinds = {"bool": bool, "int": int, "float": float, "complex": complex}
     if not other.is_array or leaf.kind != "number":
         return leaf
-    if (kind := kinds.get(leaf.type)) is None:  # an `enum.IntEnum`, for one
+    if (kind := kinds.get(leaf.type)) is None:  # it may be an `enum.IntEnum`
         return leaf
-    # It is on no device yet, as an array that is not committed.
+    # It is not on a device yet, like an array that is not committed.
     committed = None if other.committed is None else False
     dtype = str(jnp.result_type(kind))
     return _array_leaf((), dtype, kind is not bool, committed, memory_kind=other.memory_kind)
@@ -231,7 +231,7 @@ def _array_leaf(
 def array_leaf(value: Any) -> Leaf:
     """Return the record of an array, a NumPy array, a tracer or a `jax.ShapeDtypeStruct`."""
     aval, dtype = value, value.dtype
-    with contextlib.suppress(TypeError, ValueError):  # random keys, and dtypes that JAX lacks
+    with contextlib.suppress(TypeError, ValueError):  # for random keys, and dtypes that JAX lacks
         if isinstance(value, jax.ShapeDtypeStruct):
             dtype = jax.dtypes.canonicalize_dtype(dtype)  # as in a trace, where x64 may be off
         else:
@@ -244,7 +244,7 @@ def array_leaf(value: Any) -> Leaf:
         committed, memory_kind = bool(getattr(value, "committed", True)), where.memory_kind
         if committed:  # the device of an uncommitted array is not in the key
             sharding, devices = _placement(where)
-    elif not isinstance(value, jax.core.Tracer):  # of NumPy, or the shape of an array
+    elif not isinstance(value, jax.core.Tracer):  # it is of NumPy, or a shape
         committed, memory_kind = False, jax.devices()[0].default_memory().kind
     weak_type = bool(getattr(aval, "weak_type", False))
     facts = (committed, sharding, devices, memory_kind)
@@ -262,28 +262,28 @@ def _placement(sharding: Sharding) -> tuple[str, int]:
 
 # --- static values --------------------------------------------------------------------------------
 
-_MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
+_MAX_DEPTH = 16  # parts in parts: an optimizer of a schedule in a chain has ten levels
 
 
 @attrs.define
 class Budget:
-    """How much may still be recorded of all static values of a call together.
+    """How much canonopt may still record of all static values of a call together.
 
-    Each part is read with all inside of it, for minutes if a function holds half of a program.
+    Each part is read with all inside of it, which takes minutes if a function holds half a program.
     """
 
     parts: int = 1000
-    words: int = 30_000  # of digests
+    words: int = 30_000  # the words of digests
     seen: set[int] = attrs.field(factory=set)  # values whose parts are recorded
-    own: Collection[str] = ()  # the names of what the value itself holds
-    # By the id of an object of which the function that is jitted reads some attributes, these.
+    own: Collection[str] = ()  # the names of the parts of the value itself
+    # By the id of an object, the attributes of it that the jitted function reads, if not all.
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
 
 
 def static_leaf(
     value: Any, budget: Budget | None = None, is_part: bool = False, explain: bool = False
 ) -> Leaf:
-    """Return the record of a static value, without digest or parts if the budget is used up.
+    """Return the record of a static value, without a digest or parts if the budget is used up.
 
     `explain` asks why another build of it would not be the same.
     """
@@ -303,7 +303,7 @@ def static_leaf(
             if found.incomparable:
                 facts["why_not_shared"] = _reason(value, found.incomparable[0])
     kind = "value"
-    with contextlib.suppress(Exception):  # from an attribute of a user's class
+    with contextlib.suppress(Exception):  # an attribute of a user's class may raise any error
         kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
         facts["made"] = _made(value)
         if is_spec(value):
@@ -334,7 +334,7 @@ def _add_parts(
     outer: str = "",
     is_own: bool = True,
 ) -> None:
-    """Add the parts of a value by name, each after what is in it; `outer` is that of the value."""
+    """Add the parts of a value by name, each after its own parts; `outer` is the value's name."""
     contents = [*itertools.islice(_contents(value), budget.parts)]
     if not depth:
         budget.own = {name for name, _ in contents}
@@ -348,18 +348,18 @@ def _add_parts(
         if name.startswith("item ") and outer:
             name = f"{name} of {outer}"
         is_field = name.startswith("field ") and is_own
-        if is_field and outer:  # of a record in a record
+        if is_field and outer:  # the value is a record in a record
             name = f"{outer[:-1]}.{name.removeprefix('field ')[1:]}"
         if depth and is_spec(value) and type(part) in PLAIN:
             continue  # the numbers of a spec that a function captured are those of its text
         budget.parts -= 1
         if depth < _MAX_DEPTH and id(part) not in budget.seen:
             budget.seen.add(id(part))
-            # Of a global only one level of parts is recorded, which bounds the search.
+            # A global has only one level of parts here, which bounds the search.
             is_bounded = name.startswith("global") and not _is_of_optax(part)
             below = _MAX_DEPTH if is_bounded else depth + 1
             _add_parts(part, budget, parts, below, name, is_field)
-        # What is inside comes first, and has a number if the value itself holds one of its name.
+        # Inner parts come first, and get a number if the value itself has a part of the same name.
         plain = () if depth and name in budget.own else (name,)
         names = itertools.chain(plain, (f"{name} ({i})" for i in itertools.count(2)))
         leaf = static_leaf(part, budget, is_part=True)
@@ -387,14 +387,14 @@ def _equality_token(value: Any) -> Hashable:
         hashed = hash(value)
     except Exception:
         return (kind, text_of(value))
-    # Not by the hash of a named tuple of functions, such as a transformation: that of a function is
-    # its address, which another one may have once it is gone.
+    # The hash of a named tuple of functions, such as a transformation, would not do: a function is
+    # hashed by its address, which another function may get once it is gone.
     is_tuple = isinstance(value, tuple) and type(value).__eq__ is tuple.__eq__
     return (kind, *map(_equality_token, value)) if is_tuple else (kind, hashed)
 
 
 def _object_token(value: Any) -> Hashable:
-    """Return what stands for this object and no other; its id if it has no weak references."""
+    """Return a token of this object only; it has the id if no weak reference is possible."""
     try:
         return ("object", token_of(value))
     except TypeError:
@@ -435,7 +435,7 @@ def _made(value: Any) -> str:
     # JAX wraps its functions once more, for shorter tracebacks.
     while str((attribute(value, "__globals__") or {}).get("__name__")).endswith("traceback_util"):
         value = captured_by(value).get("fun")
-    # Not the name of the function, which may be that of what it wraps.
+    # The name of the function would not do: it may be that of a function which it wraps.
     name = value.__code__.co_qualname if isinstance(value, types.FunctionType) else ""
     maker, is_inner, _ = name.rpartition(".<locals>.")
     if not is_inner:
@@ -449,14 +449,14 @@ def _made(value: Any) -> str:
 
 
 def _contents(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a value holds, or what a function reads, by name."""
+    """Yield the parts of a value, or the values that a function reads, each with its name."""
     fields = fields_of(type(value))
     if isinstance(value, types.FunctionType):
-        value = vars(value).get("__canonical_original__", value)  # which `hoist` was given
+        value = vars(value).get("__canonical_original__", value)  # `hoist` was given it
         yield from closure_items(value)
         if not is_library_code(value.__code__, value.__globals__):
             yield from _globals_of(value).items()
-    elif is_spec(value):  # by the paths of its parameters
+    elif is_spec(value):  # names are the paths of parameters
         found = {**value.hyperparameters(), **value.parameters()}
         yield from ((f".{name}", part) for name, part in found.items())
     elif isinstance(value, functools.partial):
@@ -482,7 +482,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _globals_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the globals that a function names, and what it names of the user's modules."""
+    """Return the globals that a function names, with attributes that it names of user's modules."""
     code, named = code_of(function), {}
     for name, *attributes in sorted(filter(None, code.paths)):
         found = function.__globals__.get(name, types) if name in code.globals else types
@@ -493,12 +493,12 @@ def _globals_of(function: types.FunctionType) -> dict[str, Any]:
     return named
 
 
-# Of functions that `jax.jit` compares by identity: reading one again would say nothing new.
+# The records of functions that `jax.jit` compares by identity: a second reading would be equal.
 _known: weakref.WeakKeyDictionary[types.FunctionType, Leaf] = weakref.WeakKeyDictionary()
 
 
 def as_shared(leaf: Leaf) -> Leaf:
-    """Return the record of a static value in a call of `canonopt.jit`, which goes by digests."""
+    """Return the record of a static value in a call of `canonopt.jit`, which compares digests."""
     is_read = leaf.is_static and leaf.digest is not None
     return attrs.evolve(leaf, token=("program", leaf.digest)) if is_read else leaf
 
@@ -515,7 +515,7 @@ def function_leaf(
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
         return known
     budget, refused, reading = Budget(), why_not_shared(function), None
-    most = MAX_WORDS if is_ours else budget.words  # ours has read it in full
+    most = MAX_WORDS if is_ours else budget.words  # our jit has read it in full
     with contextlib.suppress(Exception):
         reading = read_call(function, explain=True, max_words=most)
         budget.by_name = reading.by_name
@@ -523,11 +523,11 @@ def function_leaf(
     if reading is not None and (is_ours or budget.words > 0):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
-            if found or refused == KEEPS:  # what it changes is not the reason
+            if found or refused == KEEPS:  # its changes are not the reason
                 leaf = attrs.evolve(leaf, stores=frozenset())
             if found and not (is_ours or refused):
                 found += _OTHERWISE
-            why = found or why_not_shared(function)  # which reading it may have found
+            why = found or why_not_shared(function)  # the reading may have found one
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     if is_shared:
         return leaf if refused else as_shared(leaf)
@@ -584,24 +584,24 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
 class Call:
     """One entry of a jit cache: what JAX compares, by path, and what advice may need."""
 
-    is_filtered: bool = False  # by `equinox.filter_jit`, where all leaves but arrays are static
-    name: str = ""  # of the function
+    is_filtered: bool = False  # a call of `filter_jit`, where all leaves but arrays are static
+    name: str = ""  # the name of the function
     leaves: dict[str, Leaf] = attrs.field(factory=dict)
     budget: Budget = attrs.field(factory=Budget)
     # The paths of the optimizer states, which need other advice than a model.
     states: set[str] = attrs.field(factory=set)
     # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
     modules_of_flax: set[str] = attrs.field(factory=set)
-    # What advice may name at the place of the call.
+    # The names that advice may use at the place of the call.
     caller: Caller = attrs.field(factory=Caller)
     # By the text of a sharding of a committed array: the code for it at the place of the call.
     places: dict[str, str | None] = attrs.field(factory=dict)
-    # A function of JAX around the user's is jitted, as for `jax.pmap`.
+    # Whether a function of JAX around the user's is jitted, as for `jax.pmap`.
     is_jitted_by_jax: bool = False
     is_jitted_by_canonopt: bool = False
-    is_lowered: bool = False  # by hand, or only traced
-    clearings: int = 0  # of JAX's caches, before this call
-    at_default: frozenset[str] = frozenset()  # the arguments that are what they are without that
+    is_lowered: bool = False  # whether it is lowered by hand, or only traced
+    clearings: int = 0  # how often JAX's caches were cleared before this call
+    at_default: frozenset[str] = frozenset()  # the arguments that are equal to their defaults
 
     @property
     def is_of_wrapper(self) -> bool:
@@ -619,7 +619,7 @@ class Call:
     def has_numbers(self, root: str) -> bool:
         """Return True if an argument has Python numbers in it.
 
-        Then `canonicalize` of a later state, where these are arrays, would give them another type.
+        Then `canonicalize` of a later state, where arrays replace them, would change their type.
         """
         numbers = (path for path, leaf in self.leaves.items() if leaf.kind == "number")
         return any(path != root and is_inside(path, {root}) for path in numbers)
@@ -640,7 +640,7 @@ def call_of(
 
     - `is_static`: returns True if the argument of this index or name is static as a whole.
     - `filtered`: leaves other than arrays are static, as for `equinox.filter_jit`.
-    - `options`: what else was given to `jax.jit`.
+    - `options`: the other options that `jax.jit` was given.
     """
     call, options = Call(filtered, name_of(function)), options or {}
     leaves = call.leaves
@@ -652,11 +652,11 @@ def call_of(
     # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, loaded("equinox", "Module")):
         _add(call, "self", function)
-    # Equinox binds the arguments to the signature, so there a keyword makes no other call.
+    # Equinox binds the arguments to the signature, so a keyword does not make another call there.
     for index, name, _ in named if not filtered else ():
         leaves[GIVEN + name] = text_leaf("by keyword" if index is None else "by position")
     for name, value in options.items():
-        # JAX finds the names for numbers, which say the same.
+        # JAX finds names for the numbers of arguments, and they say the same.
         if not (name.endswith("_argnames") and options.get(f"{name[:-5]}nums")):
             leaves[OPTION + name] = text_leaf(repr(value))
     leaves.update(_context_leaves((*context_of_calls().items(),)))
@@ -667,13 +667,13 @@ def call_of(
     return call
 
 
-@functools.lru_cache(16)  # there are 46 settings, which are seldom others
+@functools.lru_cache(16)  # the 46 settings seldom change
 def _context_leaves(context: tuple[tuple[str, Hashable], ...]) -> dict[str, Leaf]:
     return {CONTEXT + name: text_leaf(str(value)) for name, value in context}
 
 
 def call_of_miss(miss: Miss, function: Any) -> Call:
-    """Return the record of a call that misses; `function` is the user's in it."""
+    """Return the record of a call that misses; `function` is the user's function in it."""
     given, is_inside = miss.function, function is not miss.function
     if is_inside:  # JAX may have flattened the arguments
         with contextlib.suppress(TypeError):
@@ -681,7 +681,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
             given = function
     facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
     call = call_of(given, miss.args, miss.kwargs, **facts)
-    # Also where it is called as `jax.jit` calls it.
+    # This also holds if our jit calls the function as `jax.jit` does.
     through = call.caller.through
     call.is_jitted_by_canonopt = miss.is_shared or "canonopt._steps.programs" in through
     # Our jit traces before it calls.
@@ -690,7 +690,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     is_ours = call.is_jitted_by_canonopt
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
-        call.is_jitted_by_jax = True  # it may be made again around a function that is not
+        call.is_jitted_by_jax = True  # it may be made again, and the user's not
         leaf = attrs.evolve(leaf, token=token_of(miss.function))
     if miss.is_shared:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
@@ -709,8 +709,8 @@ def shapes_of_miss(miss: Miss) -> str:
     return ", ".join(f"{n} of {text}" if n > 1 else text for text, n in runs) or "nothing"
 
 
-# What transforms the call of a jitted function, by the names of the tracers that it was given,
-# since JAX exports only some of these classes.
+# The transformation around the call of a jitted function, by the names of the tracers that the
+# function was given, since JAX exports only some of these classes.
 _TRANSFORMS = {
     "BatchTracer": "under jax.vmap",
     "JVPTracer": "under jax.jvp",
@@ -722,9 +722,9 @@ _TRANSFORMS = {
 def _named(
     function: Any, args: tuple, kwargs: Mapping[str, Any]
 ) -> tuple[list[tuple[int | None, str, Any]], frozenset[str]]:
-    """Return the arguments with the names of the parameters, and those that are as by default."""
+    """Return the arguments with names of parameters, and the names of those at their defaults."""
     parameters: list[inspect.Parameter] = []
-    with contextlib.suppress(ValueError, TypeError):  # some functions written in C have none
+    with contextlib.suppress(ValueError, TypeError):  # some functions written in C lack one
         parameters = [*inspect.signature(function).parameters.values()]
     names = [p.name for p in parameters if p.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
     rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "args")
@@ -739,7 +739,7 @@ def _named(
 
 
 def _is_given(found: Any, value: Any) -> bool:
-    """Return True for one object, or one pytree that `equinox.filter_jit` has built again."""
+    """Return True for the same object, or a pytree that `equinox.filter_jit` has built again."""
     if found is value or type(found) is not type(value):
         return found is value
     leaves, others = jtu.tree_leaves(found), jtu.tree_leaves(value)
@@ -757,9 +757,9 @@ def _add_static(call: Call, path: str, value: Any) -> None:
 
 
 def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset()) -> None:
-    """Add a pytree. `outer` has the ids of the nodes around it: a pytree may hold itself."""
+    """Add a pytree. `outer` has the ids of the nodes around it: a pytree may contain itself."""
     leaves = call.leaves
-    # To JAX, None is a node without leaves. Its record shows where a leaf is missing.
+    # JAX treats None as a node without leaves. Its record shows where a leaf is missing.
     if value is None:
         leaves[path] = NOTHING
         return
@@ -782,11 +782,11 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
         for step, child in module.children:
             _add(call, path + step, child, inner)
         return
-    # One level at a time, because each node has a record of its own.
+    # This adds one level at a time, because each node has a record of its own.
     children, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
-    # Not by `treedef_is_leaf`, which is true for an empty dict, too.
+    # `treedef_is_leaf` would not do: it is true for an empty dict, too.
     is_whole = jtu.all_leaves((value,)) or id(value) in outer
-    if is_gradient_transformation(value):  # one thing to the user, instead of two functions
+    if is_gradient_transformation(value):  # it is one thing to the user, not two functions
         inside = jtu.tree_leaves(value)
         is_whole = not any(map(_is_array, inside)) and (call.is_filtered or not inside)
     if is_whole:
@@ -842,7 +842,7 @@ def _spec_leaf(spec: Any, structure: Any, budget: Budget) -> Leaf:
 def _is_state(value: Any) -> bool:
     """Return True for a state of Optax or canonopt, or the tuple of them that `chain` makes.
 
-    By the class's module. The name decides nothing: a user's `TrainState` holds a model, too.
+    The class's module decides. Its name would not do: a user's `TrainState` holds a model, too.
     """
     if type(value) is tuple:
         return bool(value) and all(map(_is_state, value))

@@ -1,8 +1,8 @@
-"""Advice on a difference between two calls: that of the first rule that applies.
+"""Advice on a difference between two calls, given by the first rule that applies.
 
 A line to paste is printed only where it has been shown to work, and words otherwise. Differences
-with their advice make a `Cause`, which all reports say in its words. A `Cause` is text and numbers,
-so that a report can be sent on.
+with their advice make a `Cause`, and all reports use its words. A `Cause` is text and numbers, so
+that a report can be sent on.
 """
 
 import ast
@@ -31,8 +31,8 @@ class Change:
     kind: str
     before: str
     after: str
-    # Code to paste before the call, or "A in place of B", one a line. Empty if no code is sure to
-    # work.
+    # Code to paste before the call, or "A in place of B", one on each line. Empty if no code is
+    # sure to work.
     fix: str = ""
     # What to do, in words.
     hint: str = ""
@@ -48,7 +48,7 @@ class Change:
 
     @property
     def path_of_growth(self) -> str:
-        """Return the path, which is one for all lengths of a list and all keys of a dict."""
+        """Return the path, which is the same for all lengths of a list and all keys of a dict."""
         step = r"\[\d+\]|\[[^\[\]]*\]$"
         return re.sub(step, "[i]", self.path) if self.is_of_length else self.path
 
@@ -61,23 +61,23 @@ class Cause:
     """
 
     changes: tuple[Change, ...] = ()  # from the nearest earlier call
-    note: str | None = None  # in place of changes
+    note: str | None = None  # words in place of changes
     hints: tuple[str, ...] = ()  # what to do, in words
     fixes: tuple[str, ...] = ()  # lines to paste
     what: str = ""
     times: int = 1
     seconds: float = 0.0
-    # The lines of the user's code that ran it, as `file:line`, in the order of the first times.
+    # The lines of the user's code that ran it, as `file:line`, in the order of their first runs.
     sites: tuple[str, ...] = ()
     pattern: str | None = None  # how the times differ from each other
-    # Why this is expected, and no reason to change the code. None if it can be avoided.
+    # Why this is expected, so that the code need not change. None if it can be avoided.
     expected: str | None = None
 
     @classmethod
     def of(cls, changes: Iterable[Change], note: str | None = None) -> Self:
-        """Return a cause by changes, with the advice of all of them, each once.
+        """Return a cause with changes, and with the advice of all of them, each piece once.
 
-        Lines that leave a change as it is do not cure, so that they are hints.
+        If a change has no line, the lines of the others do not cure, so that they become hints.
         """
         found = (*changes,)
         lines = [line for change in found for line in change.fix.splitlines()]
@@ -92,7 +92,7 @@ class Cause:
 
     @property
     def is_avoidable(self) -> bool:
-        """Return True if something ran again that need not. A failed trace is an error instead."""
+        """Return True if something ran again without need. A failed trace is an error instead."""
         return not (self.is_expected or self.what.startswith("failed"))
 
     @property
@@ -103,7 +103,7 @@ class Cause:
     def lines(self, most: int = 3, in_full: bool = False) -> list[str]:
         """Return the first changes or the lines of the note, then what to do, `most` of each.
 
-        One line if this is expected, unless it is wanted `in_full`.
+        An expected cause has one line, unless it is wanted `in_full`.
         """
         if self.expected is not None and not in_full:
             return [f"expected: {self.expected}"]
@@ -117,20 +117,20 @@ class Cause:
             rest = f", and {len(self.sites) - most} more lines" if len(self.sites) > most else ""
             shown.append(f"called at {', '.join(self.sites[:most])}{rest}")
         shown += (f"hint: {text}" for text in self.hints[:most])
-        return [*shown, *(f"write: {fix}" for fix in self.fixes)]  # fewer would not do
+        return [*shown, *(f"write: {fix}" for fix in self.fixes)]  # all are needed
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
 
 def _joined(changes: Iterable[Change]) -> list[str]:
-    """Return the hints of changes, those that differ in the path alone as one."""
+    """Return the hints of changes: hints that differ only in the path become one."""
     paths: dict[str, list[str]] = {}
     for change in changes:
         path = re.escape(change.path)
         text = re.sub(rf"(?<![\w.]){path}(?![\w.\[])", "\0", change.hint)
         paths.setdefault(text, []).append(change.path)
-    most = 3  # that are named
+    most = 3  # so many paths are named
     hints = []
     for text, found in paths.items():
         named = found if len(found) <= most else [*found[:most], f"{len(found) - most} more"]
@@ -140,8 +140,8 @@ def _joined(changes: Iterable[Change]) -> list[str]:
 
 # --- rules ----------------------------------------------------------------------------------------
 
-# So many programs are expected that differ in a shape, a flag, a mode or a mesh, since each of them
-# may be called many times.
+# Up to so many programs that differ in a shape, a flag, a mode or a mesh are expected, since each
+# of them may be called many times.
 PAIR, HANDFUL = 2, 5
 CLEARED = "no jax.clear_caches() between the calls: it drops every program"
 
@@ -154,9 +154,9 @@ class Rule(NamedTuple):
     line: Callable[[Difference], str] = lambda d: ""
 
 
-# In the order in which they are tried.
+# The rules are tried in this order.
 RULES: list[Rule] = [
-    # What is made again, or cannot be shared.
+    # Classes and functions that are made again, or cannot be shared.
     Rule(
         lambda d: d.redefined,
         "define class {d.redefined} once, in a module that is imported: a loop or a notebook cell "
@@ -271,7 +271,7 @@ RULES: list[Rule] = [
         lambda d: d.kind in ("structure", "none"),
         "give {d.root} one structure from the first call on",
     ),
-    # What is around a call.
+    # Caches and settings around a call.
     Rule(lambda d: d.kind == "cleared", CLEARED),
     Rule(
         lambda d: d.is_missing,
@@ -292,10 +292,10 @@ def advice(d: Difference) -> tuple[str, str]:
 
 
 def wanted(d: Difference) -> int:
-    """Return how many programs are likely wanted that differ as these two do."""
+    """Return how many programs that differ as these two do are likely wanted."""
     is_default = d.is_missing and d.path in d.old.at_default | d.new.at_default
     if d.redefined or d.place.startswith(GIVEN) or is_default:
-        return 1  # the same program twice
+        return 1  # it is the same program twice
     if d.is_static:
         part = d.visible or d.function
         before, after = part.before, part.after
@@ -303,9 +303,9 @@ def wanted(d: Difference) -> int:
             return HANDFUL
         is_same = before.looks_like(after) or d.counter or d.why_not_shared
         if is_same or before.is_dynamic or (d.optimizer and d.is_function):
-            return 1  # made again, or meant to change
+            return 1  # it is made again, or meant to change
         if before.number and after.number:
-            is_same = before.number == after.number  # of another type
+            is_same = before.number == after.number  # the types differ
             return 1 if is_same or d.parameter or d.optimizer else PAIR
         return HANDFUL
     if d.kind == "cleared":
@@ -315,12 +315,12 @@ def wanted(d: Difference) -> int:
     if d.kind == "context":
         return 1 if d.is_missing or "mesh" in d.path else HANDFUL
     if d.kind == "sharding":
-        # From one device to a mesh is an array that was not put there, and no second mesh.
+        # A change from one device to a mesh means that an array was not put there: no second mesh.
         one, other = (str(leaf.sharding).partition(" of ")[2] for leaf in (d.before, d.after))
         return HANDFUL if one and other and one != other else 1
     if d.is_of_nodes:  # two models, or one value in two containers
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
-    # A state is what the step returned, so that only its shapes may differ, or what was frozen.
+    # The step returns its state, so only the shapes may differ, or the leaves that were frozen.
     is_choice = d.kind in ("shape", "none") or d.is_missing
     may_differ = d.kind == "shape" or d.before.kind == "none" or not d.new.in_state(d.place)
     return HANDFUL if is_choice and may_differ else 1
@@ -332,8 +332,8 @@ def wanted(d: Difference) -> int:
 def _assign(d: Difference, code: str) -> str:
     """Return a line that puts `code` in the place of the argument, its `{leaf}`.
 
-    It gives the same when it runs again, so that it may stand in a loop. Empty if the argument has
-    no name where the call is, or if the earlier call is at another line.
+    It gives the same when it runs again, so that it may stand in a loop. The line is empty if the
+    argument has no name where the call is, or if the earlier call is at another line.
     """
     caller = d.new.caller
     if d.old.caller.place != caller.place or (name := caller.arguments.get(d.root)) is None:
@@ -352,7 +352,7 @@ def _canonicalize(d: Difference) -> str:
 
 
 def _is_with_narrow(call: Call) -> bool:
-    """Return True for a call with arrays that a strong float32 would widen, and a weak one not."""
+    """Return True for a call with arrays that a strong float32 would widen, but not a weak one."""
     return any(leaf.dtype in ("bfloat16", "float16") for leaf in call.leaves.values())
 
 
@@ -376,7 +376,7 @@ def _placed(d: Difference) -> str:
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:
         return ""
-    # What is no array cannot be put anywhere.
+    # Only arrays can be put on a device.
     is_mixed = call.is_filtered and any(leaf.is_static for leaf in inside)
     put = "{eqx}.filter_shard" if is_mixed else "{jax}.device_put"
     return _assign(d, f"{put}({{leaf}}, {place})")
@@ -391,7 +391,7 @@ def _swap_jit(d: Difference) -> str:
 
 
 def _swap_optimizer(d: Difference) -> str:
-    """Return our jit in place of theirs, which is enough for the same configuration.
+    """Return our jit in place of the one that was used: it suffices for the same configuration.
 
     Another learning rate has to be a dynamic number of a factory of canonopt's, too.
     """
@@ -405,9 +405,9 @@ def _swap_optimizer(d: Difference) -> str:
 
 
 def _from_canonopt(code: str, canonopt: str) -> str:
-    """Return a call of Optax as one of canonopt, with the one variable in it as a dynamic number.
+    """Return a call of Optax as one of canonopt, with its only variable as a dynamic number.
 
-    Empty if there are other variables, or calls of other modules.
+    The text is empty if there are other variables, or calls of other modules.
     """
     optax = code.partition(".")[0]
     calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
@@ -433,15 +433,15 @@ def change_of(found: Difference) -> Change:
 
 
 def explain(new: Call, earlier: Sequence[Call]) -> Cause:
-    """Return how `new` differs from the nearest of `earlier`, of which there is one."""
+    """Return how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier):
         return Cause.of(map(change_of, found))
-    # Inside of a trace the function itself has no record.
+    # Inside of a trace, the function itself has no record.
     is_inside = FUNCTION not in new.leaves and bool(new.leaves[TRANSFORMS].token)
     return Cause(note=_INSIDE if is_inside else _NO_DIFFERENCE)
 
 
-# Three lines at most, since a report shows no more of a note.
+# These have three lines at most, since a report does not show more of a note.
 _NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
 it cannot see: the size and the axis names of a jax.vmap, jax.make_user_context, rare settings,

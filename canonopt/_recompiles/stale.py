@@ -54,26 +54,26 @@ from .differences import listed, shortened
 
 # --- what a function reads ------------------------------------------------------------------------
 
-_MAX_READS = 400  # of one call: 60 us
-_MAX_ITEMS = 64  # of a container
-_MAX_BYTES = 1 << 16  # of an array that is compared at each call
+_MAX_READS = 400  # the most values of one call: 60 us
+_MAX_ITEMS = 64  # the most items of a container
+_MAX_BYTES = 1 << 16  # the most of an array that is compared at each call
 
 _Find: TypeAlias = Callable[[], Any]
-_Get: TypeAlias = Callable[[Any], Any]  # of a part, from what has it
+_Get: TypeAlias = Callable[[Any], Any]  # returns a part of its argument
 _IsSame: TypeAlias = Callable[[Any], bool]
 # By path, the texts of a value before and now, and the value now.
 Changes: TypeAlias = dict[str, tuple[str, str, Any]]
 
 
 def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads":
-    """Return what a call reads now."""
+    """Return the values that a call reads now."""
     names = _names(innermost(function))[isinstance(function, types.MethodType) :]
     roots: list[tuple[Any, str]] = [(function, "self")]
     for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
         nodes: list[Any] = []
         is_leaf = lambda node, nodes=nodes: bool(nodes.append(node))  # noqa: E731
         leaves, structure = jax.tree.flatten(value, is_leaf=is_leaf)
-        # The objects that JAX compares as a whole, and the classes of pytrees, for their methods.
+        # JAX compares leaves and static data as a whole; classes of pytrees have methods to read.
         inside = _users_functions((*_static_data(structure),))
         roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}, *inside))
     return Reads(roots).now()
@@ -84,10 +84,10 @@ class Reads:
 
     These are all values that the names in their code may lead to, whatever runs. Each is found
     from the namespace of a module or from a weak reference, so nothing else is kept alive. They are
-    a flat list, since each cached call compares them: 0.1 to 0.3 us for one.
+    a flat list, since each cached call compares all of them: 0.1 to 0.3 us for one value.
 
-    - `codes`: of these functions.
-    - `has_effects`: whether running them again may change something, or give something else.
+    - `codes`: the code of these functions.
+    - `has_effects`: whether to run them again may change something, or give something else.
     - `may_change_objects`: whether they store into objects, which may be their own.
     """
 
@@ -99,8 +99,8 @@ class Reads:
     ) -> None:
         self.codes: list[types.CodeType] = []
         self.has_effects = self.may_change_objects = False
-        self._names, self._ignored = set(names), ignored  # of attributes; paths
-        # How each value is found, how it is compared, its name and its text.
+        self._names, self._ignored = set(names), ignored  # names of attributes; paths
+        # Each value has a function that finds it, one that compares it, its name and its text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
         # The functions, partials, and objects that nothing else leads to, with their names.
         self._roots: list[tuple[weakref.ref[Any], str]] = []
@@ -110,16 +110,16 @@ class Reads:
                 self._add_callable(value)
             elif not isinstance(value, _WHOLE):
                 self._add_root(value, path)
-        for reference, path in self._roots:  # which grow
+        for reference, path in self._roots:  # the list grows meanwhile
             self._add_parts(functools.partial(_referent, reference), reference(), path)
         del self._seen
 
     def now(self, ignored: Collection[str] = ()) -> "Reads":
-        """Return what the same call would read now, without the paths in `ignored`."""
+        """Return the values that the same call would read now, without the paths in `ignored`."""
         paths = self._ignored.union(ignored)
         alive = [(v, path) for reference, path in self._roots if (v := reference()) is not None]
         found = Reads(alive, self._names, paths)
-        # A function that was found late may name attributes of what was read before.
+        # A function that was found late may name attributes of objects that were read before.
         return found if found._names == self._names else found.now()
 
     def differing(self) -> Iterator[tuple[str, str, Any]]:
@@ -147,17 +147,17 @@ class Reads:
                 is_array = isinstance(value, np.ndarray)
                 after = f"{after}, other values" if is_array else f"another {after}"
             found[path] = before, after, value
-        # Not that the whole is another one, if something in it is told of.
+        # A changed part stands for a whole that is another object.
         leads = {p for p in found for o in found if o.startswith((f"{p}.", f"{p}["))}
         return {path: each for path, each in found.items() if path not in leads}
 
     def named(self, paths: list[str]) -> list[str]:
-        """Return the paths without items whose keys no code names, or all if none is left."""
+        """Return the paths without items whose keys no code names, or all paths if none is left."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names] or paths
 
     def _add_callable(self, fn: Any) -> None:
-        """Add what a callable reads when it is called."""
+        """Add the values that a callable reads when it is called."""
         for inner in functions_inside(fn):
             if isinstance(inner, types.FunctionType):
                 self._add_function(inner, hasattr(inner, "__wrapped__"))
@@ -177,7 +177,7 @@ class Reads:
 
     def _add_function(self, function: Any, is_wrapper: bool = False) -> None:
         if isinstance(function, types.FunctionType):
-            # Wrappers of these change nothing.
+            # Wrappers of JAX and canonopt change nothing.
             is_pure = str(function.__globals__.get("__name__")).startswith(("jax.", "canonopt."))
             if (is_wrapper and not is_pure) or not is_library_function(function):
                 self._add_root(function)
@@ -185,7 +185,7 @@ class Reads:
                 self._add_functions_in(function)
 
     def _add_functions_in(self, value: Any) -> None:
-        """Add the user's functions in an object of a library, whose code names other attributes."""
+        """Add the user's functions in a library's object, whose code names other attributes."""
         for function in _users_functions(value):
             self._add_root(function)
 
@@ -196,7 +196,7 @@ class Reads:
                 self._seen.add(("root", id(value)))
 
     def _add_parts(self, find: _Find, value: Any, path: str) -> None:
-        """Add what is in a value, with all in it that the functions may read."""
+        """Add the parts of a value, with all in them that the functions may read."""
         for get, part, name in self._parts(value, path):
             self._add(lambda get=get: get(find()), part, name)
 
@@ -208,25 +208,25 @@ class Reads:
     def _add_value(self, find: _Find, value: Any, path: str) -> None:
         if (is_same := _comparison(value)) is not None and path not in self._ignored:
             self._values.append((find, is_same, path, _text(value)))
-        # A second run would take the next of an iterator, a file or a generator of numbers, or
+        # A second run would take the next item of an iterator, a file or a generator of numbers, or
         # write into a deque or a log.
         is_random = type(value).__module__.startswith(("numpy.random", "random"))
         is_written = issubclass(type(value), _WRITTEN) or _is_method_of_container(value)
         self.has_effects |= is_random or is_written or hasattr(type(value), "__next__")
         if id(value) not in self._seen and not isinstance(value, _WHOLE):
             self._seen.add(id(value))
-            if is_gradient_transformation(value):  # compared as a whole
+            if is_gradient_transformation(value):  # it is compared as a whole
                 self._add_functions_in(value)
             elif _is_callable(value):
                 self._add_callable(value)
             else:
                 self._add_parts(find, value, path)
-                # Not of containers, whose parts are followed one by one, and only so many.
+                # The parts of containers are followed one by one, and only so many.
                 if not isinstance(value, _CONTAINERS) and is_library_class(type(value)):
                     self._add_functions_in(value)
 
     def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
-        """Yield how to get each part of a value that may be read, the part and its name."""
+        """Yield each part of a value that may be read: how to get it, the part and its name."""
         if isinstance(value, types.FunctionType):
             yield from self._read_by(value)
         if isinstance(value, types.FunctionType | functools.partial):
@@ -250,7 +250,7 @@ class Reads:
     def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, Any, str]]:
         """Yield the captured variables of a function; add its globals."""
         code, space = code_of(function), function.__globals__
-        if is_library_function(function):  # may count the runs, as `chex.assert_max_traces`
+        if is_library_function(function):  # it may count its runs, as `chex.assert_max_traces`
             self.has_effects |= code.changes_objects or bool(code.stores)
             return
         self.codes.append(function.__code__)
@@ -271,7 +271,7 @@ class Reads:
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
         definer = next((each for each in cls.__mro__ if "__getattr__" in vars(each)), None)
-        # Of a library's config what it gives, and not where it keeps that. A user's code is not
+        # A library's config is asked for its values, wherever it keeps them. A user's code does not
         # run: it may find an attribute in anything that the object has.
         is_asked = value is not cls and definer is not None and is_library_class(definer)
         names = {*own} if definer is not None and not is_asked else self._names & own.keys()
@@ -281,7 +281,7 @@ class Reads:
             names |= self._names & vars(each).keys()
             for name in ({"__call__", "__getitem__", "__getattr__"} | self._names) & {*vars(each)}:
                 method = vars(each)[name]
-                for inner in ("__func__", "fget", "func"):  # of methods and properties
+                for inner in ("__func__", "fget", "func"):  # a method or a property has one
                     method = getattr(method, inner, method)
                 if _is_callable(method):
                     self._add_callable(method)
@@ -304,7 +304,7 @@ _PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), slice, range, 
 _PLAIN += (np.generic, np.dtype, enum.Enum)
 _MAPPINGS = dict | types.MappingProxyType | collections.UserDict | collections.ChainMap
 _CONTAINERS = _MAPPINGS | list | tuple
-_WHOLE: Any = (*_PLAIN, np.ndarray, set, frozenset, jax.Array)  # without parts to read
+_WHOLE: Any = (*_PLAIN, np.ndarray, set, frozenset, jax.Array)  # these have no parts to read
 _CALLABLES = (
     *(types.FunctionType, types.MethodType, functools.partial, type(jax.jit(len))),
     *(jax.custom_jvp, jax.custom_vjp),
@@ -318,7 +318,7 @@ def _users_functions(value: Any) -> list[types.FunctionType]:
 
 
 def _static_data(structure: Any) -> Iterator[Any]:
-    """Yield what the nodes of a pytree have besides their children, but for containers."""
+    """Yield the static data of the nodes of a pytree, except for containers."""
     pending = [structure]
     while pending:
         each = pending.pop()
@@ -345,7 +345,7 @@ def _names(fn: Any) -> tuple[str, ...]:
 
 
 def _is_impure(fn: types.FunctionType) -> bool:
-    """Return True if a function names something that gives another value each time, or writes."""
+    """Return True if a function names something that gives other values each time, or writes."""
     code, space = code_of(fn), {**vars(builtins), **fn.__globals__}
     if any(space.get(name) is print for name in code.globals):
         return True
@@ -386,7 +386,7 @@ def _looked_up(owner: Any, name: str) -> Any:
     except (AttributeError, KeyError):
         pass
     is_class = isinstance(owner, type)
-    # Not `inspect.getattr_static`, which takes 5 us.
+    # `inspect.getattr_static` would take 5 us.
     for each in (owner if is_class else type(owner)).__mro__:
         if name in vars(each):
             found = vars(each)[name]
@@ -399,9 +399,9 @@ def _looked_up(owner: Any, name: str) -> Any:
 
 
 def _comparison(value: Any) -> _IsSame | None:
-    """Return what compares a value with this one, or None if only its parts are compared."""
+    """Return a function that compares a value with this one; None if only parts are compared."""
     if isinstance(value, _PLAIN):
-        # By the text of a number, since 0.0 == -0.0, and nan equals nothing.
+        # The text of a number is compared, since 0.0 == -0.0, and nan equals nothing.
         kind, text = type(value), repr(value)
         return lambda found: found is value or (type(found) is kind and repr(found) == text)
     if isinstance(value, np.ndarray):
@@ -422,7 +422,7 @@ def _comparison(value: Any) -> _IsSame | None:
 
 
 def _same_array(before: np.ndarray) -> _IsSame:
-    """Compare an array; a large one at calls 1, 2, 4, 8 and so on, since a megabyte takes 1 ms."""
+    """Compare arrays; large ones at calls 1, 2, 4, 8 and so on, since a megabyte takes 1 ms."""
     content, is_same_now, calls = _content(before), True, 0
 
     def is_same(value: Any) -> bool:
@@ -443,7 +443,7 @@ def _content(value: np.ndarray) -> tuple[Any, ...]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, np.ndarray):  # with its own dtype, and not that of JAX
+    if isinstance(value, np.ndarray):  # its own dtype counts, and not that of JAX
         return f"{value.dtype}[{','.join(map(str, value.shape))}]"
     place = place_of(value) if isinstance(value, types.FunctionType) else None
     return shortened(text_of(value)) + (f" ({place})" if place else "")
@@ -473,9 +473,9 @@ class StaleRead:
     function: str
     place: str | None
     values: tuple[ReadValue, ...]
-    since: int  # the call of the function, counted in the block
+    since: int  # the number of the call of the function in the block
     is_confirmed: bool  # False if the function has effects, and so was not traced again
-    is_filtered: bool = False  # whether a Python number that it is given is part of the program
+    is_filtered: bool = False  # whether Python numbers among its arguments are part of the program
     calls: int = 1
 
     def lines(self) -> list[str]:
@@ -504,7 +504,7 @@ class StaleRead:
 
 
 _FLOAT = re.compile(r"(np\.float\d+\()?-?\d+(\.\d*|e)")
-# A float, an array, or a spec with a dynamic number.
+# The text of a float, an array, or a spec with a dynamic number.
 _MAY_BE_TRACED = re.compile(
     rf"(another )?({_FLOAT.pattern}|[\w<>]+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
 )
@@ -516,7 +516,7 @@ def _place(codes: list[types.CodeType], path: str) -> str | None:
     inside = ((code, inner) for code in codes for inner in (code, *nested_in(code)))
     found = [(code, each) for code, inner in inside for each in dis.get_instructions(inner)]
     for step in reversed(re.findall(r"[A-Za-z_]\w*|\.\w+|\['\w+'\]", path)):
-        # The last that code names: `'lr'` of `config['lr']`, or `config` if that is a variable.
+        # The last step that code names counts: `'lr'` of `config['lr']`, or `config` before it.
         name = step.strip(".[']")
         loads = {".": ("LOAD_ATTR", "LOAD_METHOD"), "[": ("LOAD_CONST",)}.get(step[0], _VARIABLES)
         for code, each in found:
@@ -533,14 +533,14 @@ _VARIABLES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD
 
 
 class _Program:
-    """A cached program, with what its function read when it was traced, and at the last check."""
+    """A cached program, with the values read when it was traced, and at the last check."""
 
     def __init__(self, reads: Reads, is_traced: bool) -> None:
-        self.active: StaleRead | None = None  # what its calls are now
-        self._harmless = set[str]()  # what has changed without an effect
-        self._traced: Any = None  # what the function gave when it was traced for the report
+        self.active: StaleRead | None = None  # the report that its calls belong to now
+        self._harmless = set[str]()  # the paths that have changed without an effect
+        self._traced: Any = None  # the program that the function gave for the report
         self._has_effects = reads.has_effects or (reads.may_change_objects and not is_traced)
-        if is_traced and (changes := reads.changes()):  # by the trace, such as a counter of traces
+        if is_traced and (changes := reads.changes()):  # the trace has changed them
             reads, self._has_effects = reads.now(ignored=changes), True
         self._first = self.reads = reads
 
@@ -554,7 +554,7 @@ class _Program:
     def check(
         self, function: Any, call: int, cached: CachedCall, may_trace: bool
     ) -> StaleRead | None:
-        """Compare what is read now, and return a new report."""
+        """Compare the values that are read now, and return a new report."""
         if self.active is not None:
             changes = {p: v for p, v in self._first.changes().items() if p not in self._harmless}
             told = {value.path for value in self.active.values}
@@ -568,11 +568,11 @@ class _Program:
                 return None
             self.active, self.reads = None, self._first
         changes = self.reads.changes()
-        # What has changed before without an effect may have one now, if there is time to find out.
+        # A value that has changed without an effect may have one now, if there is time to find out.
         if not changes or (not may_trace and changes.keys() <= self._harmless):
             return None
         self.reads = self.reads.now()
-        # What has changed before without an effect is not the cause.
+        # A value that has changed before without an effect is not the cause.
         named = self.reads.named([*changes])
         found = [path for path in named if path not in self._harmless] or named
         self._traced = None
@@ -592,9 +592,9 @@ class _Program:
         return tuple(ReadValue(*each, _place(self._first.codes, each[0])) for each in told)
 
     def _gives_another_program(self, call: CachedCall, changes: Changes) -> bool:
-        """Return True if the function of a call, traced again, gives another program, and twice.
+        """Return True if the function of a call gives another program, twice, when traced again.
 
-        Another than the cached one, or than that of a report which was made since.
+        It is compared with the cached program, or with that of a report which was made since.
         """
         if self._has_effects:
             return True
@@ -613,7 +613,7 @@ class _Program:
 class _Function:
     """A function that JAX calls, with the latest programs, each by its jaxpr."""
 
-    is_followed: bool  # False for those of libraries
+    is_followed: bool  # False for functions of libraries
     calls: int = 0
     programs: tuple[tuple[weakref.ref[Any], _Program], ...] = ()
 
@@ -625,13 +625,13 @@ class _Function:
         self.programs = (*self.programs[1 - _MAX_PROGRAMS :], (weakref.ref(jaxpr), program))
 
 
-_MAX_PROGRAMS = 16  # of a function
-# As the latest watch knows them, for the next one: it may begin after a trace.
+_MAX_PROGRAMS = 16  # the most of a function
+# The functions as the latest watch knows them, for the next one: it may begin after a trace.
 _latest: WeakIdMap[_Function] = WeakIdMap()
 
 
 def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of a `StaleWatch` note what fails in canonopt, which stops no step."""
+    """Let a method of a `StaleWatch` note an error of canonopt, which does not stop a step."""
 
     @functools.wraps(method)
     def noted(watch: "StaleWatch", *about: Any) -> Any:
@@ -645,19 +645,19 @@ def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-# A trace may take seconds, and a value such as the epoch change at each call. So they take these
-# seconds, and this share of the time since the start.
+# A trace may take seconds, and a value such as the epoch may change at each call. So such traces
+# take at most these seconds, and this share of the time since the start.
 _SECONDS, _SHARE = 2.0, 0.1
 
 
 class StaleWatch:
-    """Compares what functions read from `start` to `stop`, also as a context manager.
+    """Compares the values that functions read, from `start` to `stop` or as a context manager.
 
     **Arguments:**
 
-    - `on_report`: is called with each stale read. It may raise a `StaleReadError`, which the call
-        raises.
-    - `on_problem`: is called with what failed in canonopt itself.
+    - `on_report`: a function that gets each stale read. It may raise a `StaleReadError`, which the
+        call raises.
+    - `on_problem`: a function that gets the text of each error of canonopt itself.
     """
 
     def __init__(
@@ -695,8 +695,8 @@ class StaleWatch:
 
     @_noting
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-        """Compare what the function of a cached call reads."""
-        if (given := getattr(jitted, "__wrapped__", None)) is None:  # as of some functions of JAX
+        """Compare the values that the function of a cached call reads."""
+        if (given := getattr(jitted, "__wrapped__", None)) is None:  # some of JAX's lack it
             return
         function = function_called(given, args)
         known = self._known(function)
@@ -709,13 +709,13 @@ class StaleWatch:
         else:
             if known.programs:
                 return
-        if not is_unwatched():  # as a function that is traced again is
+        if not is_unwatched():  # a function that is traced again is unwatched
             self.compare(known, function, CachedCall(given, args, kwargs, jitted.trace))
 
     def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
-        """Compare what a call reads that was not traced."""
-        # While one thread has a function traced again, whose code may wait for another thread, the
-        # others go on: their next calls are compared.
+        """Compare the values that a call without a trace reads."""
+        # While one thread traces a function again, whose code may wait for another thread, other
+        # threads go on: their next calls are compared.
         if not self._lock.acquire(blocking=False):
             return
         now = time.monotonic()
@@ -724,7 +724,7 @@ class StaleWatch:
             jaxpr = cached.jaxpr()
             program = next((each for found, each in known.programs if found() is jaxpr), None)
             if program is None:
-                # An equal method has the same program. Others that share one read other values.
+                # An equal method has the same program. Others that share it read other values.
                 program = None if cached.is_shared else self._programs.get(jaxpr)
                 program = program or _Program(reads_of_call(*cached.users_call()), False)
                 known.add(jaxpr, program)
@@ -737,7 +737,7 @@ class StaleWatch:
 
     @_noting
     def before_miss(self, _: Any, find_miss: Callable[[], Miss]) -> tuple[Any, ...] | None:
-        """Return what a function reads before a trace, or None if it is not followed."""
+        """Return the values a function reads before a trace; None if it is not followed."""
         miss = find_miss()
         function = function_called(miss.jitted, miss.given[0])
         known = self._known(function)
@@ -747,7 +747,7 @@ class StaleWatch:
 
     @_noting
     def after_miss(self, noted: tuple[Any, ...], is_new: bool, jaxpr: Any) -> None:
-        """Note the program of a miss, or compare what it reads if it was there before."""
+        """Note the program of a miss, or compare the values it reads if it was there before."""
         function, known, miss, reads = noted
         if jaxpr is None:  # the trace has failed
             return
@@ -765,7 +765,7 @@ def assert_not_stale() -> Iterator[None]:
     """Raise in a cached call that goes on with a value that has changed since it was traced.
 
     A jitted function reads its globals, captured variables and attributes when it is traced. A
-    cached call has the values from then, whatever they are now, and says nothing.
+    cached call uses the values from then, whatever they are now, and says nothing.
 
     ```python
     >>> import canonopt, jax, types
@@ -786,15 +786,15 @@ def assert_not_stale() -> Iterator[None]:
 
     ```
 
-    What a function and the functions of yours that it calls read is found by the names in their
-    code. Where one has another value, the function is traced again, apart from JAX's caches. If
+    The names in the code of a function, and of functions of yours that it calls, show the values
+    that they read. If one has changed, the function is traced again, apart from JAX's caches. If
     that gives the same program, nothing is raised. A function that has effects (it counts its runs,
     prints, reads a file) is not traced again, and raises nothing; `compile_log(stale=True)` reports
-    it as unconfirmed. A function that was traced before the block is compared with what it read in
-    an earlier block, or else at its first call in this one.
+    it as unconfirmed. A function that was traced before the block is compared with the values that
+    it read in an earlier block, or else at its first call in this one.
 
-    This watches all threads. The program has run when it raises, and its result is lost, also if
-    arguments were donated.
+    This watches all threads. When it raises an error, the program has run, and its result is lost,
+    even if arguments were donated.
 
     **Raises:** `StaleReadError`, an `AssertionError`, in the call. `UnsupportedVersionError` at the
     start if JAX has changed so that canonopt cannot see cached calls.
