@@ -1,8 +1,8 @@
 """Training steps, and optimizer states whose structure and types an update preserves.
 
 - `jit` gives functions that are made again one program: `jitting`, then `programs`, which finds the
-  program for a call, `templates`, for what belongs to one call in a result, and `old_traces`, which
-  may not be shared. `filter_jit` does so for the functions of Equinox: `filter_jitting`, with
+  program for a call, `templates`, for objects of one call in a result, and `old_traces`, for traces
+  that may not be shared. `filter_jit` does so for the functions of Equinox: `filter_jitting`, with
   `partition`, which takes the arrays out of modules.
 - `init_like_grads` makes a state so that the second step is neither traced nor compiled again, and
   `grads_like` cuts a model to the leaves that get a gradient: `init`, then `fixed_point` (structure

@@ -70,8 +70,8 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
     that a call returns, or is given a second time, are recognized by identity, and their leaves are
     not collected again. Only modules that cannot change are recognized: those that consist of
     modules, tuples, arrays, functions, numbers and the like. A module with a list or a dict in it
-    works too, and takes longer. Equinox's modules are frozen: what `object.__setattr__` does to one
-    that was already in a call goes unnoticed.
+    works too, and takes longer. Equinox's modules are frozen: if `object.__setattr__` changes one
+    that was already in a call, that goes unnoticed.
 
     `equinox.filter_jit` waits until the program has run, so that `equinox.error_if` can raise its
     error. This one waits if the program contains something that may raise an error: a callback, or
@@ -99,7 +99,7 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
             f"{', '.join(refused)}. Write donate=... to donate arrays."
         )
     if options:
-        jax.jit(_names_of, **options)  # checks them
+        jax.jit(_names_of, **options)  # checks the options
     wrapper = _FilterJitted(_names_of(fun)[0], _Held(fun), _function_of(fun, donate, options))
     return eqx.module_update_wrapper(wrapper)
 
@@ -117,7 +117,7 @@ def _names_of(fn: Any) -> tuple[str, str]:
 @jtu.register_pytree_node_class
 @attrs.frozen(eq=False)
 class _Held:
-    """A function, of which only the arrays are leaves."""
+    """A function as a pytree: only its arrays are leaves."""
 
     fun: Any
 
@@ -142,7 +142,7 @@ class _FilterJitted(eqx.Module):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        # Not through `__getattribute__`, which is a Python function of Equinox.
+        # `self._function` would be slower: `__getattribute__` is a Python function of Equinox.
         attributes = object.__getattribute__(self, "__dict__")
         try:
             return attributes["_function"].call(attributes["_held"].fun, args, kwargs)
@@ -153,7 +153,7 @@ class _FilterJitted(eqx.Module):
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
         function = self._function
         kept, donated, static = function.split(self.__wrapped__, args, kwargs)
-        # From now on `jax.jit` is called, which knows what it has traced.
+        # From now on, calls use `jax.jit`, which knows what it has traced.
         function.calls_of(static).is_plain = True
         return Lowered(function.plain.lower(kept, donated, _Rest(function.key, static)), self)
 
@@ -187,7 +187,7 @@ class Lowered:
 
 @attrs.frozen(eq=False)
 class Compiled:
-    """A compiled program, to call with arguments like those it was lowered for."""
+    """A compiled program, which takes arguments like those that it was lowered for."""
 
     compiled: jax.stages.Compiled
     _jitted: _FilterJitted
@@ -201,37 +201,37 @@ class Compiled:
 
 # --- functions ----------------------------------------------------------------------------------
 
-# These are leaves, and each object has programs of its own. Other callables are cut like arguments.
+# Objects of these types are leaves with their own programs. Other callables are cut like arguments.
 _FUNCTIONS = (
     *(types.FunctionType, types.MethodType, functools.partial),
     *(Jitted, jax.custom_jvp, jax.custom_vjp),
 )
-_MAX_STATICS = 4096  # as many as JAX remembers calls of one function
+_MAX_STATICS = 4096  # JAX remembers as many calls of one function
 
 
 def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function":
-    """Return what the calls share of functions that Equinox takes for one."""
+    """Return the object that calls share if Equinox treats their functions as one."""
     signature = inspect.Signature(bare_parameters(fn))
     if isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,)):
         is_method = isinstance(fn, types.MethodType)  # methods of one object are equal
         owner, key = (fn.__self__, fn.__func__) if is_method else (fn, None)
         try:
             find = weakref.WeakMethod(fn) if is_method else weakref.ref(fn)
-        except TypeError:  # as for the method of a tuple, which `known_of` does not know either
+        except TypeError:  # such as the method of a tuple, which `known_of` cannot keep either
             find = lambda: fn  # noqa: E731
     else:
         arrays, static = cut(fn)
         find, key = lambda: None if arrays else fn, None
         try:
             owner = _owner_of(signature, *_names_of(fn), None if arrays else static)
-        except TypeError:  # it has no hash
+        except TypeError:  # a static part has no hash
             owner = _Owner()
     make = functools.partial(_Function, fn, find, signature, donate, options)
     return known_of(owner, (key, donate), options, make)
 
 
 class _Owner:
-    """Callable pytrees that are equal, or of one name if they have arrays."""
+    """Stands for callable pytrees that are equal, or that have arrays and one name."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -252,13 +252,13 @@ class _Function:
     ) -> None:
         self.given, self.donate = options, donate
         self.options = {**options, "donate_argnums": 1}
-        # Whether it has no arrays of its own. If it has, it is an argument of each call.
+        # Whether the function has no arrays of its own. If it has, it is an argument of each call.
         self.is_whole = find() is not None
         self._signature = signature
-        # No other has it. By this, Equinox finds where the stack inside of the function ends.
+        # A unique key, by which Equinox finds where the stack inside of the function ends.
         self.key = new_token().to_bytes(8, "little")
         self._quietly = _no_warnings if donate.startswith("all") else contextlib.nullcontext
-        # The calls with static parts that are equal.
+        # Calls with equal static parts share one `Calls`.
         self.calls_of = functools.lru_cache(_MAX_STATICS)(lambda _: Calls())
 
         def call(kept: list[Any], donated: list[Any], rest: Any = None) -> Any:
@@ -310,17 +310,17 @@ class _Function:
         raise found  # outside of the block, so without the long error of XLA as its context
 
 
-# As JAX says it.
+# JAX uses the same words.
 _NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
 
 
 @jtu.register_static
 @attrs.frozen
 class _Rest:
-    """The static part of a call, as an argument of what `jax.jit` made.
+    """The static part of a call, as an argument of the jitted function.
 
     JAX compares it with those of other functions too. The key of the function comes first, since
-    `==` of static parts may raise, as of NumPy arrays in fields.
+    `==` of static parts may raise an error, as it does for NumPy arrays in fields.
     """
 
     key: bytes
@@ -350,7 +350,7 @@ class _Call:
 
 def _run(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
     function, args, kwargs = _restored(fn, rest, kept, donated)
-    # The first is a result of the program itself, to wait for.
+    # `filter_jit` waits for the first array, which is a result of the program itself.
     return jnp.array(0), *cut_output(function(*args, **kwargs))
 
 
@@ -382,7 +382,7 @@ def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
     return bool(jaxpr.effects) or not all(eqn.primitive in _HARMLESS for eqn in equations)
 
 
-# The operations of JAX without the callbacks.
+# The operations of JAX, except for callbacks.
 _HARMLESS = frozenset(
     value
     for name, value in vars(jax.extend.core.primitives).items()

@@ -1,8 +1,8 @@
 """An optimizer state whose structure, types and shardings an update preserves.
 
-`jax.jit` keys on each leaf's shape, dtype, weak type, sharding and commitment. `optim.init` and
-`optim.update` may choose them differently; then the second step is traced or compiled again. So
-the state of `optim.init` is converted until an update preserves it: a fixed point.
+The key of `jax.jit` has each leaf's shape, dtype, weak type, sharding and commitment. `optim.init`
+and `optim.update` may choose them differently; then the second step is traced or compiled again.
+So the state of `optim.init` is converted until an update preserves it: a fixed point.
 """
 
 import functools
@@ -33,7 +33,7 @@ from .leaves import (
     with_sharding_of,
 )
 
-# What one leaf widens may widen another in the next round. More rounds than this are no widening.
+# A leaf that was widened may widen another in the next round. More rounds do not settle a state.
 _MAX_ROUNDS = 8
 
 
@@ -48,7 +48,7 @@ def preserved_state(
 
     **Arguments:**
 
-    - `params`: the leaves that get a gradient. Arrays, tracers, or anything `optim.init` takes. If
+    - `params`: the leaves that get a gradient: arrays, tracers, or anything `optim.init` takes. If
         some are `jax.ShapeDtypeStruct`s, so is the state, and nothing is allocated.
     - `grads`: their gradients, as `jax.ShapeDtypeStruct`s.
     - `loss`: the shape and dtype of the loss.
@@ -70,7 +70,7 @@ def preserved_state(
     types, _ = _preserved_types(update, jax.tree.map(struct_of, state))
     leaves, structure = jax.tree.flatten(state)
     del state
-    # One by one, so that a narrow leaf is freed before the next one is widened.
+    # Leaves are widened one by one, so that a narrow leaf is freed before the next is widened.
     for i, wanted in enumerate(jax.tree.leaves(types)):
         leaves[i] = as_type(leaves[i], wanted)
     return jax.tree.unflatten(structure, leaves)
@@ -80,7 +80,7 @@ def preserved_state(
 
 
 def _preserved_types(update: "Update", initial: Any) -> tuple[Any, jax.stages.Traced]:
-    """Return the types that an update preserves, from the initial ones on, and the update."""
+    """Return the types that an update preserves, found from the initial ones, and the update."""
     # Weak types come from an `init` that writes a constant, and seldom survive an update.
     types = jax.tree.map(strongly_typed, initial)
     rounds = 0
@@ -104,7 +104,7 @@ def _types(tree: Any) -> list[Any]:
 
 def _wider(initial: Any, before: Any, after: Any) -> Any:
     """Return the type to try next, which holds every value of the type `before`."""
-    if after.weak_type:  # preserved only if `init` makes it weakly typed too
+    if after.weak_type:  # an update preserves it only if `init` has it
         return initial if initial.weak_type else before
     if before.shape != after.shape or not _holds(after.dtype, before.dtype):
         return before
@@ -113,11 +113,11 @@ def _wider(initial: Any, before: Any, after: Any) -> Any:
 
 def _holds(wide: Any, narrow: Any) -> bool:
     if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in (wide, narrow)):
-        return wide == narrow  # random keys have no promotion
+        return wide == narrow  # JAX does not promote random keys
     try:
         with jax.numpy_dtype_promotion("standard"):
             return jnp.promote_types(narrow, wide) == wide
-    except ValueError:  # JAX promotes no float8 types
+    except ValueError:  # JAX does not promote float8 types
         return np.can_cast(narrow, wide)
 
 
@@ -129,7 +129,7 @@ def _unsettled(before: Any, after: Any) -> UnsettledStateError:
     pairs = {p: (old.get(p, "missing"), new.get(p, "missing")) for p in {**old, **new}}
     changes = {p: pair for p, pair in pairs.items() if pair[0] != pair[1]}
     structures = str(jax.tree.structure(before)), str(jax.tree.structure(after))
-    changes = changes or {(): structures}  # the leaves agree, the containers differ
+    changes = changes or {(): structures}  # leaves agree, but containers differ
     what, fix = "types", "Make `init` and `update` of the transformation agree on these leaves."
     if structures[0] != structures[1]:
         what, fix = "structure", "Make `init` of the transformation return what `update` returns."
@@ -144,7 +144,7 @@ def _unsettled(before: Any, after: Any) -> UnsettledStateError:
 
 
 def _state_on_mesh(update: "Update", params: Any, sharding: NamedSharding) -> Any:
-    """Return the state on a mesh. No leaf is ever whole on one device unless it is replicated.
+    """Return the state on a mesh. A leaf is never whole on one device unless it is replicated.
 
     Only the compiler knows the sharding that an update gives to a leaf that matches no parameter,
     so the update is compiled if there is such a leaf.
@@ -155,7 +155,7 @@ def _state_on_mesh(update: "Update", params: Any, sharding: NamedSharding) -> An
     if None in shardings:
         types, traced = _preserved_types(update, init.out_info)
         chosen = jax.tree.leaves(traced.lower().compile().output_shardings)
-        # A leaf that depends on no parameter is compiled for one device, an arbitrary one.
+        # JAX compiles a leaf that depends on no parameter for one device, an arbitrary one.
         chosen = [sharding if isinstance(s, SingleDeviceSharding) else s for s in chosen]
         shardings = [known or found for known, found in zip(shardings, chosen, strict=True)]
     else:
@@ -187,7 +187,7 @@ def _make_in_place(
 
     if rest:
         shardings = [wanted[i].sharding for i in rest]
-        # The numbers of an `init` that is not jitted, which rounds after each operation.
+        # An `init` that is not jitted rounds after each operation: this gives the same numbers.
         options = {"xla_allow_excess_precision": False}
         computed = jax.jit(compute, out_shardings=shardings, compiler_options=options)(*params)
         for i, leaf in zip(rest, computed, strict=True):
@@ -197,7 +197,7 @@ def _make_in_place(
 
 def _traced_init(update: "Update", params: Any) -> jax.stages.Traced:
     try:
-        # A new function each time, or JAX would find the trace of another call in its cache.
+        # A new lambda is needed each time, or JAX would find the trace of another call.
         return jax.jit(lambda params: update.optim.init(params)).trace(params)
     except Exception as error:
         error.add_note("canonopt was tracing the init of the optimizer, as it does on a mesh.")
@@ -206,7 +206,7 @@ def _traced_init(update: "Update", params: Any) -> jax.stages.Traced:
 
 # --- the update of an optimizer, traced for shapes ------------------------------------------------
 
-# Extra arguments of optax's updates that are known from the loss.
+# These extra arguments of optax's updates are known from the loss.
 _FROM_LOSS: tuple[str, ...] = ("value", "grad", "value_fn", "obj_fn")
 
 
@@ -214,8 +214,8 @@ class Update:
     """The update of an optimizer, traced for shapes.
 
     An update does not say which extra arguments it needs: `optax.chain` and the like pass on
-    `**extra_args`, and a parameter with the default `None` may be required. So if it fails with
-    those of the user alone, it is tried with all that are known from the loss.
+    `**extra_args`, and a parameter with the default `None` may be required. So if an update fails
+    with the user's arguments alone, it gets all arguments that are known from the loss, too.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class Update:
         loss: jax.ShapeDtypeStruct,
         extra_args: Mapping[str, Any],
     ) -> None:
-        # From the second step on nothing is weakly typed any more.
+        # From the second step on, no leaf is weakly typed.
         self._params = jax.tree.map(strongly_typed, params)
         self._grads = jax.tree.map(strongly_typed, grads)
         self.optim = optax.with_extra_args_support(optim)
@@ -242,9 +242,9 @@ class Update:
             self._more = [name for name in _FROM_LOSS if takes_any or name in found]
 
     def trace(self, state: Any) -> jax.stages.Traced:
-        """Return the update of `state`, traced. Its result is the new state alone."""
+        """Return the traced update of `state`. Its result is the new state alone."""
         try:
-            # Traced, because on a mesh this trace is compiled too.
+            # `eval_shape` would not do: on a mesh this trace is compiled too.
             state_after = functools.partial(self._state_after, self._names)
             return jax.jit(state_after).trace(self._grads, state, self._params)
         except Exception as error:
@@ -258,7 +258,7 @@ class Update:
         return self.trace(state)
 
     def _state_after(self, names: Iterable[str], grads: Any, state: Any, params: Any) -> Any:
-        # For shapes a constant does as well as the loss.
+        # For shapes, a constant does as well as the loss.
         value = jnp.zeros((), self._loss.dtype)
         # A line search of Optax refuses an argument that `value_fn` does not name.
         function = lambda *_, obj_fn=None, **__: value  # noqa: E731

@@ -32,8 +32,8 @@ def grads_like(
 
     - `model`: any pytree; gradients are taken with respect to its inexact arrays, as
         `equinox.filter_grad` does. Arrays may be `jax.ShapeDtypeStruct`s.
-    - `loss_fn`: called as `loss_fn(model, *args, **kwargs)`; a scalar, or a pair of a scalar and
-        anything else with `has_aux`.
+    - `loss_fn`: is called as `loss_fn(model, *args, **kwargs)`. It returns a scalar, or with
+        `has_aux` a pair of a scalar and anything else.
     - `args`, `kwargs`: the other arguments of the loss, a batch for example. Arrays may be
         `jax.ShapeDtypeStruct`s.
     - `has_aux`: whether the loss returns a pair.
@@ -57,7 +57,7 @@ def _trace(
         except Exception as error:
             error.add_note("canonopt was tracing loss_fn for shapes, as jax.jit would.")
             raise
-        # In the trace, because `jax.grad` raises an error of its own for such a loss.
+        # This check is in the trace, because `jax.grad` would raise an error of its own.
         _check_scalar(loss, has_aux)
         return loss
 
@@ -68,14 +68,14 @@ def _trace(
 
 
 def _cut(model: Any, grads: Any) -> Any:
-    """Return `model` with `None` where `grads` has it."""
+    """Return `model` with `None` in the places where `grads` has `None`."""
     if not jax.tree.leaves(grads):
         raise LossError(
             "No leaf of the model gets a gradient: it has no array of floats or complex numbers. "
             f"The model is {eqx.tree_pformat(model)}.",
             "Convert the leaves to train, with x.astype(jnp.float32) for example.",
         )
-    # To JAX, None is a node without leaves, which without `is_leaf` would match no leaf.
+    # JAX treats None as a node without leaves: without `is_leaf`, it would not match a leaf.
     is_none = lambda node: node is None  # noqa: E731
     cut = lambda grad, leaf: None if grad is None else leaf  # noqa: E731
     return jax.tree.map(cut, grads, model, is_leaf=is_none)
@@ -129,8 +129,8 @@ def init_like_grads(
         through `canonopt.canonicalize` first, or the step is traced again for it.
     - `optim`: the transformation, canonopt's or optax's.
     - `grads`: the gradients or their shapes, instead of `loss_fn`.
-    - `extra_args`: what the step passes to `optim.update` besides `value`, `grad`, `value_fn` and
-        `obj_fn`, which are known from the loss.
+    - `extra_args`: the arguments that the step passes to `optim.update` besides `value`, `grad`,
+        `value_fn` and `obj_fn`, which are known from the loss.
 
     **Returns:** the state, with arrays. If the model has `jax.ShapeDtypeStruct`s, so has the state,
     each with its sharding, and no array is made: for a restore, or for devices that this machine

@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 class JittedFunction(Generic[P, T]):
-    """The result of `canonopt.jit`. Used like that of `jax.jit`."""
+    """The result of `canonopt.jit`, which is used like that of `jax.jit`."""
 
     __wrapped__: Callable[P, T]
 
     def __init__(self, fn: Callable[P, T], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, fn)
-        # One attribute, since the user's function may have attributes of any name.
+        # There is one attribute only, since the user's function may have attributes of any name.
         self._canonopt = _Jitted(fn, options)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -49,12 +49,12 @@ class JittedFunction(Generic[P, T]):
         return self._made_plain().eval_shape(*args, **kwargs)
 
     def _made_plain(self) -> Any:
-        """Return what `jax.jit` made, and call that from now on: it knows what it has traced."""
+        """Return the result of `jax.jit`, and call it from now on: it knows what it has traced."""
         self._canonopt.calls.is_plain = True
         return self._canonopt.plain
 
     def clear_cache(self) -> None:
-        """Forget the programs of this function, which is traced again."""
+        """Forget the programs of this function, so that it is traced again."""
         self._canonopt.plain.clear_cache()
         self._canonopt.calls.clear()
 
@@ -74,7 +74,7 @@ class JittedFunction(Generic[P, T]):
         return functools.partial(jit, **self.__captured_options__), (self.__wrapped__,)
 
     def __deepcopy__(self, _: Any) -> "JittedFunction[P, T]":
-        return copy.copy(self)  # as with `jax.jit`, a copied trainer jits the method of the first
+        return copy.copy(self)  # as with `jax.jit`, a copied trainer jits the first one's method
 
     def __repr__(self) -> str:
         return f"canonopt.jit({self.__wrapped__!r})"
@@ -88,9 +88,9 @@ class _Jitted:
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         self.fn = self.wrapped = fn
         self.options = options
-        # Checks both, and is called where no program can be shared.
+        # `jax.jit` checks both, and its result is called where a program cannot be shared.
         self.plain: Any = jax.jit(fn, **options)
-        # Those of another result of `jit` for the same function.
+        # Other results of `jit` for the same function have the same calls.
         self.calls = known_of(fn, "jit", options, Calls)
         statics = statics_of(self.plain)
         self.statics = statics or frozenset()
@@ -130,9 +130,9 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     ```
 
     Functions do the same if they have the same code and read the same values, as in
-    `canonopt.hoist`. What can change counts by its content: a trainer whose `self.lr` is another
-    one gets another program. If something cannot be read, the function is a new one at each call,
-    as in `jax.jit`.
+    `canonopt.hoist`. A value that can change counts by its content: a trainer with another
+    `self.lr` gets another program. If something cannot be read, the function counts as a new one
+    each time it is made, as in `jax.jit`.
 
     A function that changes what it reads while it is traced, asks a captured array for its value,
     or reads a NumPy array is traced each time, as by `jax.jit`, and the report says why.
@@ -140,13 +140,13 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     **Arguments:**
 
     - `fn`: the function. Without it, the result is a decorator.
-    - `options`: those of `jax.jit`.
+    - `options`: the options of `jax.jit`.
 
-    **Returns:** a function that is called as that of `jax.jit`, with its methods: `lower`, `trace`,
-    `eval_shape` and `clear_cache`. After these the function is one of `jax.jit`, and not shared.
+    **Returns:** a function that is called as one of `jax.jit`, with its methods: `lower`, `trace`,
+    `eval_shape` and `clear_cache`. After these, it acts as one of `jax.jit`, and is not shared.
 
-    **Raises:** what `jax.jit` raises, and `DeletedArrayError` if a captured array has been deleted
-    or donated: its data is not in the program.
+    **Raises:** the errors of `jax.jit`, and `DeletedArrayError` if a captured array was deleted or
+    donated: its data is not in the program.
     """
     if fn is NOT_GIVEN:
         return functools.partial(jit, **options)
@@ -156,8 +156,8 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
 def keep_programs(limit: int) -> None:
     """Set how many programs `canonopt.jit` and `canonopt.filter_jit` keep, 1,024 at first.
 
-    Those that were used least recently go first. A program that is in use stays as long as its
-    function does.
+    The programs that were used least recently go first. A program that is in use stays as long as
+    its function does.
 
     ```python
     >>> import canonopt

@@ -35,24 +35,24 @@ def strongly_typed(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def type_of(leaf: Any) -> Any:
-    return (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))  # a random key has none
+    return (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))  # random keys lack it
 
 
 def as_type(leaf: Any, wanted: Any) -> Any:
     """Return `leaf` with the dtype and the weak type of `wanted`."""
     if isinstance(leaf, jax.Array) and type_of(jax.typeof(leaf)) == type_of(wanted):
         return leaf
-    # The function `convert_element_type` makes nothing weakly typed.
+    # The function `convert_element_type` cannot make an array weakly typed.
     return jax.lax.convert_element_type_p.bind(
         jnp.asarray(leaf), new_dtype=wanted.dtype, weak_type=wanted.weak_type, sharding=None
     )
 
 
 def uncommitted(array: Any) -> jax.Array:
-    """Return `array`, committed to no device. A committed one is copied through the host."""
+    """Return `array`, not committed to a device. A committed one is copied through the host."""
     if isinstance(array, jax.Array) and not array.committed:
         return array
-    # Not by `jnp.asarray`, which compiles a copy for each shape.
+    # `jnp.asarray` would not do: it compiles a copy for each shape.
     if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         return as_type(jax.device_put(np.array(array)), jax.typeof(array))
     data = jax.device_put(np.array(jax.random.key_data(array)))
@@ -80,11 +80,11 @@ def with_sharding_of(grad: Any, param: Any) -> jax.ShapeDtypeStruct:
 
 
 def sharding_of_scalars(params: Any) -> Sharding | None:
-    """Return the sharding for scalars of the state. None if no parameter is committed.
+    """Return the sharding for scalars of the state; None if no parameter is committed.
 
     Raises `PlacementError` if no program can take the parameters together.
     """
-    # By devices, since a program takes parameters on several meshes of the same devices.
+    # Keyed by devices, since a program takes parameters on several meshes of the same devices.
     found: dict[tuple[Any, ...], tuple[Sharding, Any]] = {}
     for path, leaf in jtu.tree_leaves_with_path(params):
         if isinstance(leaf, jax.core.Tracer):  # the program that is traced decides
@@ -97,7 +97,7 @@ def sharding_of_scalars(params: Any) -> Sharding | None:
         elif len(leaf.sharding.device_set) == 1:
             devices = tuple(leaf.sharding.device_set)
             sharding = SingleDeviceSharding(*devices)
-        else:  # a sharding without a mesh, which implies none for scalars
+        else:  # a sharding without a mesh implies nothing for scalars
             return None
         earlier, _ = found.get(devices, (None, path))
         if not isinstance(earlier, NamedSharding):  # prefer a mesh of one device to the device
@@ -121,22 +121,22 @@ def sharding_of_scalars(params: Any) -> Sharding | None:
 
 
 def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding | None]:
-    """Return the sharding of each leaf of the state: None where only the compiler knows it.
+    """Return the sharding of each leaf of the state; None where only the compiler knows it.
 
-    A leaf matches a parameter if its path ends with the path of that, and their shapes agree; it
-    gets the sharding of the parameter. A leaf with one element gets the sharding `scalars`.
+    A leaf matches a parameter if its path ends with the parameter's path, and their shapes agree;
+    it gets the sharding of the parameter. A leaf with one element gets the sharding `scalars`.
     """
     params_at = {path: leaf for path, leaf in jtu.tree_leaves_with_path(params)}
     depths = sorted({len(path) for path in params_at}, reverse=True)
     shardings = []
     for path, leaf in jtu.tree_leaves_with_path(types):
-        # The longest path first: the path of a parameter may end with that of another.
+        # The longest path comes first: the path of a parameter may end with that of another.
         at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
         match = next((param for param in at if param is not None), None)
         if match is not None and match.shape == leaf.shape:
             shardings.append(match.sharding if _is_committed(match) else scalars)
         else:
-            # By size: adafactor has leaves of shape (1,) where it keeps nothing.
+            # The size decides: adafactor has leaves of shape (1,) where it keeps nothing.
             shardings.append(scalars if leaf.size == 1 else None)
     return shardings
 
@@ -159,11 +159,11 @@ def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
     if isinstance(array, jax.core.Tracer):
         return array
     is_alone = array.committed and not any(_is_with(array, other) for other in given)
-    # A constant commits the results of a program to no device, an argument does. No program takes
-    # one on a mesh together with an argument elsewhere.
+    # A constant does not commit the results of a program to a device, an argument does. A program
+    # cannot take an argument on a mesh together with an argument elsewhere.
     if is_alone and (len(array.devices()) == 1 or any(other.committed for other in given)):
         return uncommitted(array)
-    # The call may donate what it captures.
+    # The call may donate the array that it captures.
     return as_type(jnp.copy(array), array) if donates else array
 
 
@@ -182,7 +182,7 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
     Use it instead of `equinox.apply_updates`, which returns bf16 parameters as f32 if the updates
     are f32, so the next step is traced again. It takes what `optax.apply_updates` takes, and the
     numbers are the same: the sum is computed in the wider dtype and rounded to the dtype of the
-    parameter. The one difference: Optax returns weakly typed parameters as strongly typed ones, so
+    parameter. There is one difference: Optax makes weakly typed parameters strongly typed, so that
     the next step is traced again, and here they stay weakly typed.
 
     ```python
@@ -201,8 +201,8 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
         gradients of `equinox.filter_grad`. `None` leaves the leaf, or the part of the model, at its
         place as it is; leaves that are not arrays or numbers need that.
 
-    **Returns:** a pytree of the type of `params`. Sums are arrays, also those of NumPy arrays and
-    Python numbers, which become weakly typed as in a trace. For a `jax.ShapeDtypeStruct` in the
+    **Returns:** a pytree of the type of `params`. Sums are arrays, even those of NumPy arrays and
+    of Python numbers, which become weakly typed as in a trace. For a `jax.ShapeDtypeStruct` in the
     model or the updates, the sum is one too, with the sharding of the model's leaf.
 
     **Raises:** `UpdatesError` if the updates do not match the model, with the path of a leaf.
@@ -228,7 +228,7 @@ def _updated(path: _Path, leaf: Any, update: Any) -> Any:
         total = jax.eval_shape(functools.partial(_updated, path), leaf, update)
         return with_sharding_of(total, leaf)
     try:
-        # The numbers of `optax.apply_updates`, whose results are never weakly typed.
+        # `optax.apply_updates` gives the same numbers, but its results are never weakly typed.
         before = jax.typeof(jnp.asarray(leaf))
         total = jnp.asarray(leaf + update).astype(before.dtype)
     except (TypeError, ValueError) as error:
@@ -252,7 +252,7 @@ def _mismatch(path: _Path, before: str, after: str) -> UpdatesError:
 
 
 def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
-    """Return where the structures differ, and what is there: a leaf if possible, or else a node."""
+    """Return the path where the structures differ, and the two leaves there, or else two nodes."""
     in_model, in_updates = _nodes(model), _nodes(updates)
     for path, leaf in jtu.tree_leaves_with_path(model):
         if path not in in_updates:
@@ -265,7 +265,7 @@ def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
 
 
 def _nodes(tree: Any) -> dict[_Path, Any]:
-    """Return each node and leaf, without what is inside, by path."""
+    """Return each node without its children, and each leaf, by path."""
     nodes = {}
 
     def note(path: _Path, node: Any) -> bool:

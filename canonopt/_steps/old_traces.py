@@ -1,4 +1,4 @@
-"""Functions of which JAX may have an old trace.
+"""Functions for which JAX may use an old trace.
 
 `jax.lax.cond`, `jax.checkpoint`, an inner `jax.jit` and others trace a function once. JAX finds
 that trace by the function, and goes on with it when what the function reads has changed. An equal
@@ -15,39 +15,39 @@ from .._identity import Reading, read
 from .._jax_internals.functions import jitted_by_equinox
 from .._python_internals.weak import WeakIdMap
 
-# From functions to a hash of what they read when they were seen first, None if that has changed.
+# Maps each function to a hash of what it read when it was seen first; None if that has changed.
 _first: WeakIdMap[int | None] = WeakIdMap()
 
 
 class _Uncounted(dict[int, Any]):
-    """The variables of a library's function, which it may store to when it is traced."""
+    """The variables that library code stores to in a trace: their values do not count here."""
 
     def setdefault(self, key: int, default: Any = None) -> Any:
         return None, None
 
 
 def note_call(fn: Any) -> bool:
-    """Note what a function reads now; return False if it has ever read anything else."""
+    """Note what a function reads now, and return False if it has ever read anything else."""
     now = hash(read(beside=(fn,), library_cells=_Uncounted()).key)
     try:
         first = _first.setdefault(fn, now)
         if first != now:
-            _first.set(fn, None)  # for good: JAX may have traced it with either
-    except TypeError:  # it takes no weak reference, which JAX needs, too
+            _first.set(fn, None)  # it stays None: JAX may have traced it with either
+    except TypeError:  # JAX needs a weak reference, too
         return True
     return first == now
 
 
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
-    """Return which objects of a reading are functions that JAX may have traced before.
+    """Return the numbers of the objects in a reading that JAX may have traced before.
 
-    `places` has the places of the functions that the program shows. Where JAX finds a trace by a
-    static argument, that may be any other function. Equal functions may be defined in other places,
-    so what another reading with this key has there is found by these numbers.
+    `places` has the places of the functions that the program shows. If JAX finds a trace by a
+    static argument, it may be that of any other function. Equal functions may be defined in other
+    places, so the numbers find the functions in another reading with this key.
     """
     objects = reading.objects if places or reading.hides_traces else ()
     hides = reading.hides_traces or reading.finds_by_identity
-    # What leads to an array was copied for the trace, so JAX cannot have traced it before.
+    # Objects that lead to an array were copied for the trace, so JAX cannot have traced them.
     found = enumerate(None if id(each) in reading.above else _traced(each)[1] for each in objects)
     return tuple(i for i, at in found if at and (hides or at in places))
 

@@ -1,7 +1,7 @@
-"""Cuts pytrees into arrays and a static rest, and remembers how it cut modules.
+"""Cut pytrees into arrays and a static rest, and remember how modules were cut.
 
-`cut` is for the arguments of a call, `Output` for what it returns. Modules that came out of a call,
-or went into one, are known by identity, so their leaves are not collected again. That is sound only
+`cut` is for the arguments of a call, `Output` for its result. Modules that came out of a call, or
+went into one, are known by identity, so their leaves are not collected again. That is sound only
 for a module that cannot change: one of frozen modules, tuples, arrays and immutable values. Others,
 for example a module with a list in it, are cut anew each time. An array that is changed in place,
 as NumPy's can be, is the same array. `object.__setattr__` on a module goes unnoticed.
@@ -25,8 +25,8 @@ import numpy as np
 from .._identity import ATOMS, attributes_of
 from .._python_internals.weak import WeakIdMap
 
-# A pytree without its arrays: its structure, and each leaf that is no array with its place. Modules
-# are such leaves, without their own arrays.
+# A pytree without its arrays: its structure, and each leaf that is not an array with its place.
+# Modules are such leaves, without their own arrays.
 Static: TypeAlias = tuple[Any, tuple[tuple[int, Any], ...]]
 _MAX_EQUAL = 64
 
@@ -34,8 +34,8 @@ _MAX_EQUAL = 64
 class _StaticModule:
     """A module without its arrays.
 
-    Two are equal if `equinox.filter_jit` would take one for the other: if structures and leaves are
-    equal by `==`.
+    Two of them are equal if `equinox.filter_jit` would take one for the other: if their structures
+    and leaves are equal by `==`.
     """
 
     __slots__ = ("__weakref__", "_equals", "_hash", "static")
@@ -43,11 +43,11 @@ class _StaticModule:
     def __init__(self, static: Static) -> None:
         self.static = static
         self._hash: int | None = None
-        # Some that are equal. A program has one of them, and keeps the others, of known modules.
+        # Some equal objects. A program has one of them, and so keeps those of other known modules.
         self._equals: tuple[_StaticModule, ...] = ()
 
     def __hash__(self) -> int:
-        if self._hash is None:  # raises TypeError for a leaf that cannot be hashed, for JAX to see
+        if self._hash is None:  # raises TypeError for JAX if a leaf has no hash
             self._hash = hash(self.static)
         return self._hash
 
@@ -73,7 +73,7 @@ class _StaticModule:
 
 
 def cut(tree: Any) -> tuple[list[Any], Static]:
-    """Return the arrays in a pytree, and the rest of it."""
+    """Return the arrays in a pytree, and its static rest."""
     leaves, treedef = jtu.tree_flatten(tree, is_leaf=_is_module)
     if _array_types.issuperset(map(type, leaves)):
         return leaves, (treedef, ())
@@ -91,7 +91,7 @@ def cut(tree: Any) -> tuple[list[Any], Static]:
 
 
 def restored(static: Static, arrays: Iterator[Any]) -> Any:
-    """Return the pytree, with the next of `arrays` in the places where it had arrays."""
+    """Return the pytree that was cut, with `arrays` in the places of its arrays, in order."""
     treedef, others = static[0], dict(static[1])
     leaves = []
     for i in range(treedef.num_leaves):
@@ -104,25 +104,25 @@ _ModuleMeta: Any = type(eqx.Module)
 
 
 def _is_module(node: Any) -> bool:
-    return type(type(node)) is _ModuleMeta  # `isinstance` takes ten times as long, for an ABC
+    return type(type(node)) is _ModuleMeta  # `isinstance` of an ABC takes ten times as long
 
 
 @attrs.frozen(eq=False)
 class _Place:
     """Stands for an array in an output, by its place among the arrays."""
 
-    __canonicalized__ = True  # functions that do the same have equal ones
+    __canonicalized__ = True  # functions that do the same have equal places
     number: int
 
 
-# The types of arrays that have been seen: to ask `equinox.is_array` of each leaf takes too long.
+# The types of arrays that have been seen: it takes too long to ask `equinox.is_array` of each leaf.
 _array_types: set[type] = {np.ndarray, _Place}
 
 
 def _is_array(leaf: Any) -> bool:
     if type(leaf) in _array_types:
         return True
-    # Of a tracer, its type does not say whether it is an array.
+    # The type of a tracer does not say whether it is an array.
     if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
         _array_types.add(type(leaf))
     return eqx.is_array(leaf)
@@ -130,9 +130,9 @@ def _is_array(leaf: Any) -> bool:
 
 # --- modules that are known ---------------------------------------------------------------------
 
-# From each known module to its arrays and its static rest, and from each module that was in a call
-# once to None. A static leaf, such as a closure, may refer to the module, so the rest is referenced
-# weakly: the programs that it belongs to keep it.
+# Maps each known module to its arrays and its static rest, and each module that was in only one
+# call to None. A static leaf, such as a closure, may refer to the module, so the reference to the
+# rest is weak: the programs that it belongs to keep it.
 _known: WeakIdMap[tuple[list[Any], weakref.ref[_StaticModule]] | None] = WeakIdMap()
 _NEW: Any = object()
 
@@ -143,7 +143,7 @@ def _known_or_cut(module: Any) -> tuple[list[Any], _StaticModule]:
         return known[0], static
     arrays, static = _cut_module(module)
     if known is _NEW:
-        # Finding out whether it can change takes as long as the rest, so not at the first time.
+        # It takes as long as the rest to find out if it can change, so the first call does not.
         _known.set(module, None)
     elif not _can_change(module):
         _known.set(module, (arrays, weakref.ref(static)))
@@ -179,7 +179,7 @@ _flatten_one_level = jtu.default_registry.flatten_one_level
 
 
 def _is_frozen(module: Any) -> bool:
-    # `__init__` may still set what it sets, and so may others if the class allows it.
+    # `__init__` may still run and set attributes, and others may if the class allows it.
     try:
         for name, value in attributes_of(module).items():
             setattr(module, name, value)
@@ -189,14 +189,14 @@ def _is_frozen(module: Any) -> bool:
     return True
 
 
-# A fifth faster than `object.__setattr__`.
+# This is a fifth faster than `object.__setattr__`.
 _set_attributes = vars(eqx.Module)["__dict__"].__set__
 
 _CONSTANTS = (float, complex, np.dtype, type, enum.Enum, types.BuiltinFunctionType)
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if `==` and `hash` of a value give the same for ever."""
+    """Return True if `==` and `hash` of a value always give the same results."""
     kind = type(value)
     if kind is tuple:
         return all(map(_is_constant, value))
@@ -208,7 +208,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def cut_output(out: Any) -> tuple[list[Any], "Output"]:
-    """Return the arrays in what a function returned, and what builds the like of other arrays."""
+    """Return the arrays in the result of a function, and an `Output` that builds such results."""
     leaves, treedef = jtu.tree_flatten(out)
     arrays = []
     for i, leaf in enumerate(leaves):
@@ -226,7 +226,7 @@ class Output:
         # The structure of the pytree, and its leaves, with a `_Place` for each array.
         self.structure = structure
         # Whether the program may raise an error while it runs, so that a call has to wait for it.
-        # None as long as it is not known.
+        # None as long as that is not known.
         self.may_fail = may_fail
 
     def with_structure(self, structure: tuple[Any, ...]) -> "Output":
@@ -234,14 +234,14 @@ class Output:
         return Output(structure, self.may_fail)
 
     def build(self, arrays: list[Any]) -> Any:
-        """Return what the function returned, with these arrays.
+        """Return the result of the function, with these arrays.
 
-        Modules get a copy of their attributes, which takes half as long as unflattening them, and
+        Modules get a copy of their attributes, which takes half as long as to unflatten them, and
         are known from then on.
         """
         steps, known = self._plan
         built = arrays.copy()
-        # Local names save a sixth: 50 us for the 89 nodes of a 25-layer MLP with adam before.
+        # Local names save a sixth of the 50 us for the 89 nodes of a 25-layer MLP with adam.
         new, set_attributes, append = object.__new__, _set_attributes, built.append
         for kind, parts, places in steps:
             made = parts.copy()
@@ -262,9 +262,9 @@ class Output:
         """Return the steps in which an output is built, and the modules that are known then.
 
         A step is for one node: its class if it is a module, else its structure; its attributes or
-        its children; and which of these are built, with their places among what there is by then:
-        the arrays, and the nodes of earlier steps. A known module is a place, those of its arrays,
-        and the rest of it.
+        its children; and those of them that are built, each with its place among the arrays and the
+        nodes of earlier steps. A known module is its place, the places of its arrays, and its
+        static rest.
         """
         treedef, *leaves = self.structure
         tree = treedef.unflatten(leaves)

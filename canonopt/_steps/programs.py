@@ -1,10 +1,10 @@
 """One program for functions that are made again: which call may run which program.
 
 `Calls` has the calls of one function object. The first call with arguments of a kind reads all that
-the function and its arguments bring, and looks up the program for that key. A program is what
-`jax.jit` makes of the function without the arrays that it captures: these are an argument of it.
-It has one trace, so nothing that another function has traced is run without such a look. What
-cannot be shown to be the same is called as `jax.jit` calls it.
+the function and its arguments bring, and looks up the program for that key. A program is a result
+of `jax.jit` for the function without the arrays that it captures: these are an argument. It has one
+trace, so a function never runs the trace of another without such a look. A function that cannot be
+shown to be the same is called as `jax.jit` calls it.
 """
 
 import functools
@@ -46,11 +46,11 @@ class Jitted(Protocol):
     """A function that is jitted."""
 
     fn: Any  # is read, and copied with tracers in place of the arrays that it captures
-    wrapped: Callable[..., Any]  # what `jax.jit` is given: its name and signature count
+    wrapped: Callable[..., Any]  # `jax.jit` gets it: its name and signature count
     options: dict[str, Any]
-    plain: Any  # what `jax.jit` makes of it
+    plain: Any  # the result of `jax.jit` for it
     statics: frozenset[int | str]  # the static arguments, by number and by name
-    # What is read besides, and what `plain` takes after the arguments.
+    # Other values that are read, which `plain` takes after the arguments.
     beside: tuple[Any, ...]
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -64,9 +64,9 @@ class Jitted(Protocol):
 class Program:
     """A result of `jax.jit` for a function without the arrays that it captures, for one trace."""
 
-    bytes = 0  # of its constants
-    inside: tuple[int, ...]  # which of the objects that were read JAX has traced inside of it
-    template: Template  # of the structure of its output
+    bytes = 0  # the bytes of its constants
+    inside: tuple[int, ...]  # the numbers of the objects read that JAX has traced inside of it
+    template: Template  # the template of the structure of its output
 
     def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
         mark = self.mark = object()
@@ -77,15 +77,15 @@ class Program:
                 raise NotTraced
             return tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
 
-        # For reports.
+        # Reports ask for these.
         vars(call)["__canonical_call__"] = _users_call
         vars(call)["__canonical_trace__"] = functools.partial(_traced_again, mark)
-        # With another signature JAX would take negative numbers for other arguments.
+        # By another signature, JAX would find other arguments for negative numbers.
         options = {**jitted.options, **(argument_options(jitted.plain) or {})}
         self.call = jit_with_captured(call, jitted.wrapped, options)
-        self.structure = structure  # of the arguments that it is traced for
+        self.structure = structure  # the structure of the arguments in its trace
         self.returns_tree = _returns_tree(jitted)
-        self.pinned = pinned  # of which the key has the ids
+        self.pinned = pinned  # the key has the ids of these
 
 
 def _returns_tree(jitted: Jitted) -> bool:
@@ -94,7 +94,7 @@ def _returns_tree(jitted: Jitted) -> bool:
 
 
 def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Return what `jax.jit` would have been called for, and with."""
+    """Return the function and the arguments that `jax.jit` would have got."""
     jitted = _thread.jitted  # the call that misses JAX's cache is the last one of this thread
     named = {name: arg for name, arg in kwargs.items() if name != CAPTURED}
     return jitted.wrapped, (*args, *jitted.beside), named
@@ -103,11 +103,11 @@ def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any
 def _traced_again(
     mark: object, trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Callable[[], tuple[Any, Sequence[Any]]]:
-    """Return what traces the function of the call that runs now, and finds its arrays, as then."""
+    """Return a function that traces the function of this call again, and finds its arrays."""
     jitted = _thread.jitted
 
     def again() -> tuple[Any, Sequence[Any]]:
-        # What the function captures may be other arrays by now.
+        # The function may capture other arrays by now.
         reading = read_call(jitted.fn, jitted.beside)
         _thread.tracing = _Tracing(mark, jitted, reading)
         try:
@@ -119,13 +119,13 @@ def _traced_again(
 
 
 class _Thread(threading.local):
-    jitted: Any = None  # what JAX is called for
-    tracing: "_Tracing | None" = None  # what is traced next
+    jitted: Any = None  # the function that JAX is called for
+    tracing: "_Tracing | None" = None  # the function that JAX traces next
 
 
 _thread = _Thread()
 programs: BoundedStore[Program] = BoundedStore(1024, 1 << 28, operator.attrgetter("bytes"))
-# From keys of functions that were traced and cannot share a program to the reason.
+# Maps the key of each traced function that cannot share a program to the reason.
 _not_shared: BoundedStore[str] = BoundedStore(1024)
 cleared.update((programs, _not_shared))
 
@@ -137,12 +137,12 @@ class _Tracing:
     mark: object
     jitted: Jitted
     reading: Reading
-    output: Any = None  # the structure of what the function returned
+    output: Any = None  # the structure of the function's result
     copy: Any = None
 
     def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fn = self.jitted.fn
-        if tracers:  # else nothing is copied, however much the function leads to
+        if tracers:  # without arrays, nothing needs a copy
             try:
                 self.copy = Copy(fn, self.reading, tracers)
             except _UNCOPIED as error:
@@ -154,7 +154,7 @@ class _Tracing:
             for leaf in leaves:
                 jax.typeof(leaf)
         except TypeError:
-            return result  # which JAX refuses, and names the place
+            return result  # JAX refuses it, and names the place
         self.output = output
         return result if _returns_tree(self.jitted) else leaves
 
@@ -164,14 +164,14 @@ class _Tracing:
 
 @attrs.frozen(eq=False)
 class _Use:
-    """A program, as one function runs it."""
+    """A program, with the captured arrays and the output structure of one function."""
 
     program: Program
     captured: dict[str, Any]
     output: Any
 
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the program; `_UNTRACED` if it has no trace for these arguments."""
+        """Run the program; return `_UNTRACED` if it has no trace for these arguments."""
         _thread.jitted = jitted
         try:
             result = self.program.call(*args, **self.captured, **kwargs)
@@ -204,11 +204,11 @@ def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
     )
 
 
-_MAX_KINDS = 4096  # as many as JAX remembers calls of one function
+_MAX_KINDS = 4096  # JAX remembers as many calls of one function
 
 
 def is_debugging() -> bool:
-    """Return True if JAX jits nothing, or runs functions again to find a nan."""
+    """Return True if JAX does not jit, or runs functions again to find a nan."""
     names = ("disable_jit", "debug_nans", "debug_infs")
     return any(getattr(jax.config, f"jax_{name}") for name in names)
 
@@ -225,7 +225,7 @@ class Calls:
     def __init__(self) -> None:
         self._by_kind: dict[Hashable, _Use] = {}
         self._last: _Use | None = None
-        # What ran in the last two calls. It is tried first: that costs less than to look at the
+        # The program of the last two calls is tried first: that costs less than to look at the
         # arguments, but 0.8 ms if it fails.
         self._steady: _Use | None = None
         self.is_plain = False  # whether new kinds of arguments are called as `jax.jit` calls them
@@ -243,7 +243,7 @@ class Calls:
     def _looked_up(
         self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Return the program for these arguments, and its result; None for that of `jax.jit`."""
+        """Return the program for these arguments, and its result; None if `jax.jit` is to run."""
         if (self.is_plain and not self._by_kind) or is_debugging():
             return None, None
         try:
@@ -252,7 +252,7 @@ class Calls:
         except (TypeError, ValueError):  # `jax.jit` says what is wrong
             return None, None
         result = _UNTRACED if use is None else use(jitted, args, kwargs)
-        if result is not _UNTRACED:  # JAX may have forgotten it
+        if result is not _UNTRACED:  # JAX may have forgotten the trace
             return use, result
         if self.is_plain:
             return None, None
@@ -263,7 +263,7 @@ class Calls:
         return use, result
 
     def _keep(self, kind: Hashable, use: _Use) -> None:
-        """Keep a program before its first run, which may raise."""
+        """Keep a program before its first run, which may raise an error."""
         while len(self._by_kind) >= _MAX_KINDS:
             self._by_kind.pop(next(iter(self._by_kind)), None)
         self._by_kind[kind] = use
@@ -274,7 +274,7 @@ class Calls:
         Raises `NotTraced` if JAX has forgotten it.
         """
         use = self._last
-        with unwatched():  # it is no call of the user's
+        with unwatched():  # it is not a call of the user's
             if use is None:
                 return jitted.plain.trace(*args, *jitted.beside).jaxpr
             return use.program.call.trace(*args, **use.captured).jaxpr
@@ -283,13 +283,13 @@ class Calls:
         return len(self._by_kind)
 
     def clear(self) -> None:
-        """Forget the programs, and look for no others: the function is to be traced again."""
+        """Forget the programs, and do not look for others: the function is to be traced again."""
         self._by_kind.clear()
         self._last, self._steady, self.is_plain = None, None, True
 
 
 def _kind_of(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what `jax.jit` compares of a call to find a trace."""
+    """Return the facts about a call that `jax.jit` compares to find a trace."""
     statics = jitted.statics | {i + len(args) for i in jitted.statics if type(i) is int and i < 0}
     given = (*enumerate(args), *sorted(kwargs.items()))
     static = tuple((place, type(arg), arg) for place, arg in given if place in statics)
@@ -306,9 +306,9 @@ _known: WeakIdMap[dict[Hashable, Any]] = WeakIdMap()
 def known_of(
     owner: Any, key: Hashable, options: dict[str, Any], make: Callable[[], Known]
 ) -> Known:
-    """Return what `make` returned first for an object, a key and options.
+    """Return the first result of `make` for an object, a key and options.
 
-    So what is jitted again finds its programs, as long as the object lives.
+    So a function that is jitted again finds its programs, as long as the object lives.
     """
     leaves, structure = jtu.tree_flatten(options)
     try:
@@ -330,7 +330,7 @@ def _started(
 ) -> tuple[_Use | None, Any]:
     """Return the program for a function and arguments of this kind, and its result for these.
 
-    None if the function is to be called as `jax.jit` calls it.
+    Returns None twice if the function is to be called as `jax.jit` calls it.
     """
     avals, structure, static, _ = kind
     fn, options = jitted.fn, jitted.options
@@ -350,9 +350,9 @@ def _started(
     leaves = jtu.tree_leaves((args, kwargs)) if arrays else ()
     given = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
-    with jax.ensure_compile_time_eval():  # also if an outer function is traced
+    with jax.ensure_compile_time_eval():  # even if an outer function is traced
         captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
-    if not arrays:  # else copies are traced
+    if not arrays:  # with arrays, JAX traces copies
         note_call(fn)
     if (program := programs.get(key)) is not None:
         if has_old_trace(program.inside, reading):
@@ -379,7 +379,7 @@ def _started(
         programs.setdefault(key, program)
     keep(use := _Use(program, captured, output))
     result = use(jitted, args, kwargs)
-    if result is _UNTRACED:  # JAX keeps no traces
+    if result is _UNTRACED:  # JAX does not keep traces
         programs.discard(key, program)
         return None, None
     return use, result
@@ -394,8 +394,8 @@ def _trace(
 ) -> tuple[str | None, Any]:
     """Trace a new program, and find out if other functions may run it.
 
-    **Returns:** why they may not, if so, and the structure of the output; None for the output if
-    this function may not run the program either.
+    **Returns:** the reason if they may not, and the structure of the output; None for the output
+    if this function may not run the program either.
     """
     fn = jitted.fn
     tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)
@@ -407,7 +407,7 @@ def _trace(
     except Exception as error:
         if tracing.copy is None or isinstance(error, ExcessError):
             raise
-        # A second trace would change again what this one has changed.
+        # If this trace has changed something, a second one would change it again.
         if read_call(fn, beside, before=reading).key != reading.key:
             raise
         return _ASKS, None
@@ -417,7 +417,7 @@ def _trace(
     program.inside = traced_inside(places, reading)
     template = template_of(tracing.output, reading.objects)
     after = read_call(fn, beside, before=reading)
-    # An effect may leave an object like the one that was there: `self.cache = {}`.
+    # An effect may leave an object like the earlier one: `self.cache = {}`.
     is_same = after.key == reading.key and all(map(operator.is_, after.objects, reading.objects))
     if not is_same or (tracing.copy is not None and not tracing.copy.is_unchanged()):
         reason = _CHANGES
@@ -430,13 +430,13 @@ def _trace(
     else:
         program.template = template
         return None, tracing.output
-    # Tracers are left in what it made, or in a copy. But what it has changed itself must not be
-    # changed by a second trace.
+    # The trace may have left tracers in new objects, or in a copy, so `jax.jit` traces again. But
+    # if it has changed objects of the user's, a second trace must not change them again.
     is_left = bool(reading.arrays) and (is_same or template is None)
     return reason, None if is_left else tracing.output
 
 
-# What a copy raises: the last two if another thread changes an object meanwhile.
+# A copy raises these errors: the last two if another thread changes an object meanwhile.
 _UNCOPIED = (TypeError, RecursionError, ValueError, RuntimeError)
 _WHOLE = (
     "it captures an array in an object that canonopt cannot copy. Pass the array as an argument."
@@ -466,9 +466,9 @@ _RETURNS = (
     "it returns an object that is not one of its arguments. Make that outside of it, or return its "
     "arrays: jax.tree.leaves(object)."
 )
-# JAX takes no `in_shardings` beside a keyword argument.
+# JAX does not take `in_shardings` beside a keyword argument.
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
-# A program would keep it, for nobody to find.
+# A program would keep such an argument, and no later call would find the program.
 _STATIC = "a static argument equals only itself. Give its class __eq__ and __hash__."
 
 

@@ -1,8 +1,8 @@
-"""The structure of what a function returns, without the objects that belong to one call.
+"""The structure of a function's result, without the objects that belong to one call.
 
 A program is shared by functions whose arguments hold other objects that do the same, such as a
-lambda in a model. A template has a slot in the place of each of these; filled with the objects
-that were read for another function, it is the structure of what that function returns.
+lambda in a model. A template has a slot in the place of each such object; filled with the objects
+that were read for another function, it is the structure of that function's result.
 """
 
 import enum
@@ -52,7 +52,7 @@ def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
 
     def swap(value: Any) -> Any:
         place, kind = places.get(id(value)), type(value)
-        is_known = is_record(kind) or hasattr(kind, "__canonicalized__")  # by its parts, or itself
+        is_known = is_record(kind) or hasattr(kind, "__canonicalized__")  # by its parts, or whole
         if place is None and not (is_known or _is_immutable(value)):
             raise _Other
         if place is None or isinstance(value, type) or _is_immutable(value):
@@ -67,7 +67,7 @@ def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
 
 
 def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
-    """Return a value with its parts swapped; itself if they stay what they are."""
+    """Return a value with its parts swapped; the value itself if the parts stay as they are."""
     kind = type(value)
     if kind in ATOMS or kind is float:
         return value
@@ -86,20 +86,20 @@ def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
 
 def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
     data = structure.node_data()
-    if data is None:  # of a leaf, or of no leaf at all
+    if data is None:  # it is a leaf, or has no leaf at all
         return structure
     kind, static = data
     swap(kind)  # a class that the function made belongs to it
     children = structure.children()
     made = [_swapped_structure(child, swap) for child in children]
     if kind is dict and all(_swapped(key, swap) is key for key in static):
-        new = static  # the keys, in a list that JAX makes
+        new = static  # JAX makes a list of the keys
     else:
         new = _swapped(static, swap)
     if new is static and all(map(operator.is_, made, children)):
         return structure
     if new is not static and issubclass(kind, tuple):
-        raise _Other  # a spec: JAX would take it for a named tuple
+        raise _Other  # it is a spec, which JAX would treat as a named tuple
     return jtu.PyTreeDef.from_node_data_and_children(jtu.default_registry, (kind, new), made)
 
 
