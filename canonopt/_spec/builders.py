@@ -67,7 +67,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
 
 # --- the catalogue: a function that builds specs for each factory of Optax ----------------------
 
-# Optax's namespaces with factories, by the module of canonopt that stands for each.
+# Optax's namespaces with factories, keyed by the module of canonopt that stands for each.
 _NAMESPACES = {
     "canonopt": optax,
     "canonopt.contrib": optax.contrib,
@@ -98,7 +98,7 @@ def in_place_of(value: Any) -> Any:
     if (path := _homes().get(id(value))) is None:
         return value
     home, _, name = path.rpartition(".")
-    # Its module has the function from now on, as pickles and `is_in_place` expect.
+    # The module has the function from now on, as pickles and `is_in_place` expect.
     module = vars(importlib.import_module(home))
     if name not in module:
         module[name] = register(value, name, home, of_optax=True)
@@ -129,11 +129,11 @@ def names_of(module: str) -> list[str]:
 
 
 def find_in(module: str, name: str) -> Any:
-    """Return what a module of canonopt has under one of Optax's names; also for its `__getattr__`.
+    """Return the object that a module of canonopt has under a name of Optax, for `__getattr__` too.
 
-    **Raises:** `AttributeError` if Optax has no such name.
+    **Raises:** `AttributeError` if Optax does not have the name.
     """
-    if name == "__all__":  # with the deprecated names that Optax has only there
+    if name == "__all__":  # Optax has deprecated names only there
         theirs = getattr(_NAMESPACES.get(module), "__all__", ())
         return sorted({*names_of(module), *theirs})
     if not name.startswith("_"):
@@ -152,9 +152,9 @@ def find_in(module: str, name: str) -> Any:
 def replace_in_optax() -> None:
     """Put canonopt's names in Optax's place, in this process, as `import canonopt as optax` does.
 
-    Optax's own modules go on with what they have, and so do those of canonopt.
+    Optax's own modules go on with their own objects, and so do those of canonopt.
     """
-    from .._steps import apply_updates  # which building a spec does not need
+    from .._steps import apply_updates  # a spec does not need it
 
     original = types.SimpleNamespace(**vars(optax))
     replaced = {path: in_place_of(function) for path, function in _entries().items()}

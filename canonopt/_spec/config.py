@@ -1,8 +1,8 @@
 """Specs as plain data: for JSON, YAML and TOML files, run logs and sweeps.
 
 `to_config` writes the data, `from_config` reads them, `fingerprint` and `diff` compare specs and
-stored data. `register_hooks` and `pydantic_schema` have cattrs and pydantic, neither of which is
-imported before, write and read specs.
+stored data. `register_hooks` and `pydantic_schema` let cattrs and pydantic write and read specs;
+neither library is imported before.
 
 A spec is a table with the name of its factory and all of its parameters:
 
@@ -53,23 +53,23 @@ def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: type(value) is kind
 
 
-# How values of a kind are written, as a table with one key, and read again: what is True for such a
-# value; what stands under the key, written as other values are; the value for what stands there.
+# A codec writes values of one kind as a table with one key, and reads them again. It has a test for
+# such values, a function for the value under the key, and a function that makes the value of that.
 CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "none": (_is(type(None)), lambda value: True, {True: None}.__getitem__),
-    "float": (_is(float), repr, float),  # one that is not finite
+    "float": (_is(float), repr, float),  # only a float that is not finite
     "tuple": (_is(tuple), list, tuple),
-    # A dict whose order or keys a table would not keep.
+    # A table would not keep the order or the keys of this dict.
     "dict": (_is(dict), lambda value: [[*pair] for pair in value.items()], dict),
     "dynamic": (
-        # Neither traced nor taken out of its spec.
+        # The number is neither traced nor taken out of its spec.
         lambda value: isinstance(value, Dynamic) and value.numbers() is not None,
         Dynamic.numbers,
         dynamic,
     ),
     "scalar": (
         lambda value: isinstance(value, np.generic) and hasattr(jnp, value.dtype.name),
-        # NumPy has no Python numbers for bfloat16 and others that it does not know.
+        # NumPy cannot make Python numbers of bfloat16 and other dtypes that it does not know.
         lambda v: [v.dtype.name, v.item() if v.dtype.kind in "biufc" else float(v)],
         lambda data: getattr(jnp, np.dtype(data[0]).name).dtype.type(data[1]),
     ),
@@ -81,11 +81,11 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
     "namedtuple": (
         lambda value: is_namedtuple(type(value)) and not is_transformation(value),
         lambda value: [type(value), value._asdict()],
-        # The class is not called: data run nothing but factories.
+        # The class is not called: data may only run factories.
         lambda data: tuple.__new__(data[0], [data[1][name] for name in data[0]._fields]),
     ),
 }
-# The keys of a table that stands for something else than a dict.
+# A table with one of these keys stands for something else than a dict.
 RESERVED = frozenset((*CODECS, "canonical", "name", "optax"))
 
 
@@ -93,7 +93,7 @@ RESERVED = frozenset((*CODECS, "canonical", "name", "optax"))
 
 
 def _qualified_name(value: Any) -> str | None:
-    """Return `"module:qualname"`, if that is where the object is."""
+    """Return `"module:qualname"`, if the object is found there."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not (isinstance(module, str) and isinstance(name, str)) or module.startswith("optax._"):
         return None  # a private name of Optax may move
@@ -104,7 +104,7 @@ def _qualified_name(value: Any) -> str | None:
 def _known() -> tuple[dict[Any, Any], dict[int, str]]:
     """Return Optax's public functions and classes and our factories by name, and names by id."""
     found: dict[Any, Any] = {}
-    # `optax.tree_utils` has other names for what `optax.tree` has.
+    # `optax.tree_utils` has other names for the objects of `optax.tree`.
     modules = [m for m in vars(optax).values() if isinstance(m, types.ModuleType)]
     for module in (optax, optax.tree, *modules):
         for name, value in vars(module).items():
@@ -113,7 +113,7 @@ def _known() -> tuple[dict[Any, Any], dict[int, str]]:
                 found.setdefault(f"{module.__name__}:{name}", value)
     found |= {f"canonopt:{name}": builder for name, builder in catalogue().items()}
     found |= {f"builtins:{kind.__name__}": kind for kind in (bool, int, float)}  # dtypes, too
-    # The first name of an object: `optax:adam`, not that of the module where it is too.
+    # The first name of an object counts: `optax:adam`, not that of another module that has it.
     return found, {id(value): name for name, value in reversed(found.items())}
 
 
@@ -140,12 +140,12 @@ class _Converter:
     """Writes and reads values, with the names of Optax and of a registry that the caller passes.
 
     Reading looks names up in these and nowhere else, so that data cannot import or run anything.
-    With `compares`, what has no name is written too, for a comparison in this process.
+    With `compares`, values without a name are written too, for a comparison in this process.
     """
 
     def __init__(self, registry: Registry, compares: bool = False) -> None:
         self._compares, registry = compares, {**(registry or {})}
-        # By the ids of the objects that functions which do the same have in common, kept here.
+        # Keyed by the id of the one object for functions that do the same, which is kept here.
         own = [(_one_of(value), name) for name, value in reversed(registry.items())]
         self._own = {id(value): (value, name) for value, name in own}
         self._objects = {_qualified_name(v): v for v in registry.values()} | registry
@@ -169,7 +169,7 @@ class _Converter:
         return {"name": self._name_of(value) or self._unnamed(value, path)}
 
     def _write_spec(self, factory: Factory, values: dict[str, Any], path: str) -> dict[str, Data]:
-        """Return the table of what a factory builds with these values of its parameters."""
+        """Return the table for the spec that a factory builds with these values of parameters."""
         room, _, name = _known()[1].get(id(factory.builder), "").partition(":")
         if factory.made_by is not None:  # inject_hyperparams(optax.adam)
             table: dict[str, Any] = {"optax": self._write_spec(*factory.made_by, f"{path}.optax")}
@@ -242,7 +242,7 @@ class _Converter:
             named = {n: f for n, v in self._objects.items() if (f := factory_of(v)) is not None}
             known = {_qualified_name(f.function): f for f in named.values()} | named
             return _found(name, known, f"{path}.canonical", "a factory in the registry")
-        # A table is that of a function such as `inject_hyperparams(optax.adam)`.
+        # A table stands for a function such as `inject_hyperparams(optax.adam)`.
         made = self.read(name, f"{path}.optax") if isinstance(name, dict) else None
         known = {n: factory_of(builder) for n, builder in catalogue().items()}
         what = f"a factory of Optax {optax.__version__}"
@@ -283,14 +283,14 @@ def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]
 def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
     """Return the spec that `to_config` wrote as `data`: the same object.
 
-    Reading imports nothing that the data name, and calls nothing but factories: those of the
+    Reading does not import the names in the data, and calls only factories: those of the
     catalogue, and those of `canonopt.canonical` in the registry.
 
     **Arguments:**
 
-    - `data`: what `to_config` returned, also after a JSON, YAML or TOML file.
+    - `data`: the result of `to_config`, even if it went through a JSON, YAML or TOML file.
     - `registry`: the objects that names in the data stand for, such as masks and the factories of
-        `canonopt.canonical`. One that is at the top level of a module is also found by
+        `canonopt.canonical`. An object at the top level of a module is also found by
         `module:qualname`.
 
     **Returns:** a `canonopt.Spec` or a `canonopt.ScheduleSpec`.
@@ -314,13 +314,13 @@ def _enveloped(data: Any) -> dict[str, Any]:
 
 
 def _plain(data: Any, path: str) -> Any:
-    """Return data in Python's own types: libraries have classes of their own for what they read."""
+    """Return data in Python's own types: libraries read data into classes of their own."""
     if data is None:  # JSON and YAML have it
         return {"none": True}
     for kind in (bool, int, float, str):
         if isinstance(data, kind):
             return kind(data)
-    if hasattr(data, "keys"):  # as `dict` asks: an `ml_collections.ConfigDict` is no `Mapping`
+    if hasattr(data, "keys"):  # an `ml_collections.ConfigDict` is not a `Mapping`
         items = [[_plain(key, path), _plain(data[key], f"{path}.{key}")] for key in data]
         return dict(items) if all(type(key) is str for key, _ in items) else {"dict": items}
     if isinstance(data, Sequence) and not isinstance(data, bytes | bytearray):
@@ -336,7 +336,7 @@ def fingerprint(spec: Source, *, registry: Registry = None) -> str:
     """Return a digest of a spec that is the same in every process, on every host, in every run.
 
     It is the SHA-256 of the data that `to_config` writes, without the version of Optax. Functions
-    count by their names, not by what they do.
+    count by their names, and not by their code.
 
     **Arguments:**
 
@@ -360,7 +360,7 @@ def _data_of(spec: Any, converter: _Converter) -> Data:
 class Difference(NamedTuple):
     """One difference between two specs.
 
-    - `path`: where it is, as `spec.hyperparameters()` has it. Empty for the specs themselves.
+    - `path`: the place, as in `spec.hyperparameters()`. It is empty for the specs themselves.
     - `before`, `after`: the data there, as `to_config` writes them; `None` where one spec has
         nothing at this path.
     """
@@ -381,7 +381,7 @@ class Differences(tuple[Difference, ...]):
 
 
 def diff(a: Source, b: Source, *, registry: Registry = None) -> Differences:
-    """Return what differs between two specs, by path: lines for a run log.
+    """Return the differences between two specs, by path: lines for a run log.
 
     ```python
     >>> import canonopt
@@ -394,8 +394,8 @@ def diff(a: Source, b: Source, *, registry: Registry = None) -> Differences:
     **Arguments:**
 
     - `a`, `b`: specs, or what `to_config` returned for them.
-    - `registry`: names of functions, as for `to_config`. Others are the same if they are one
-        object, as those of specs are that canonopt has merged.
+    - `registry`: names of functions, as for `to_config`. Functions without a name are the same if
+        they are one object, as in specs that canonopt has merged.
 
     **Returns:** a tuple of `Difference`s. Its text has a line for each.
     """
@@ -418,7 +418,7 @@ def _taken_apart(data: Any) -> tuple[Any, dict[str, Data]]:
         case list(items) | {"tuple": list(items)}:
             kind = "list" if items is data else "tuple"
             return kind, {f"[{i}]": item for i, item in enumerate(items)}
-        case {"dict": [[_, _], *_] as pairs}:  # whose order counts
+        case {"dict": [[_, _], *_] as pairs}:  # the order counts
             return [key for key, _ in pairs], {f"[{_described(key)}]": v for key, v in pairs}
         case {"canonical": name, **parts} | {"optax": name, **parts}:
             return name, {f".{name}": item for name, item in parts.items()}
@@ -445,7 +445,7 @@ def _described(data: Data | None) -> str:
 
 
 def register_hooks(converter: "Converter", *, registry: Registry = None) -> None:
-    """Have a cattrs converter write and read specs, as `to_config` and `from_config` do.
+    """Let a cattrs converter write and read specs, as `to_config` and `from_config` do.
 
     It serves attrs classes and dataclasses with fields of the types `canonopt.Spec` and
     `canonopt.ScheduleSpec`.
@@ -461,7 +461,7 @@ def register_hooks(converter: "Converter", *, registry: Registry = None) -> None
 
 
 def pydantic_schema(cls: type[Configured]) -> "CoreSchema":
-    """Return how pydantic validates and writes a field of this type, as cattrs would."""
+    """Return the schema by which pydantic validates and writes a field of this type."""
     from pydantic_core import core_schema
 
     table = core_schema.dict_schema()
@@ -472,7 +472,7 @@ def pydantic_schema(cls: type[Configured]) -> "CoreSchema":
 
 
 def _spec(data: Any, cls: type, registry: Registry) -> Any:
-    """Return the `cls` that `data` are, or that was written as them."""
+    """Return `data` if it is a `cls`, or else the `cls` that was written as `data`."""
     spec = from_config(data, registry=registry) if hasattr(data, "keys") else data
     if isinstance(spec, cls):
         return spec

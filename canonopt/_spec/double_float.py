@@ -1,12 +1,12 @@
-"""Double precision in a program, also if `jax_enable_x64` is off.
+"""Double precision in a program, even if `jax_enable_x64` is off.
 
 Python computes `1 - b2` in double precision and gives JAX the result. In float32, `1 - b2` loses
-four of its seven digits if `b2` is 0.9999. So whatever a factory computes from its hyperparameters
-alone is computed with doubles, and rounded where it meets an array.
+four of its seven digits if `b2` is 0.9999. So numbers that a factory computes from hyperparameters
+alone are computed as doubles, and rounded where they meet an array.
 
 A program takes a double as a *double float*: three float32 numbers, which together hold its 53
 bits. The program joins them to one float64. XLA has that type whatever `jax_enable_x64` says: the
-option only decides what JAX makes of a Python number.
+option only decides the dtype that JAX gives to a Python number.
 
 ```
 number = value + rest / 2**24 + tail / 2**48      24 + 24 + 5 bits
@@ -24,8 +24,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# `value`, the nearest float32; `rest`, the nearest one to the error of `value`; and `tail`, the
-# remaining error. The last two are `None` for a number that is no float32.
+# `value`, the nearest float32; `rest`, the nearest float32 to the error of `value`; and `tail`, the
+# remaining error. The last two are `None` if JAX does not store the number as a float32.
 DoubleFloat: TypeAlias = tuple[Any, Any, Any]
 
 # `rest` and `tail` are stored times these factors: XLA flushes subnormal numbers to zero, and
@@ -58,7 +58,7 @@ def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
         if not others:
             return single
         rest, tail = (part.astype(np.float64) for part in others)
-        # The small parts first: their sum is exact, and only the last addition rounds.
+        # The small parts are added first: their sum is exact, and only the last addition rounds.
         total = _value_as_double(value, xp) + (rest / _REST + tail / _TAIL)
         # -0.0 + 0.0 is 0.0, so a zero is taken from `value`, with its sign.
         return xp.where(xp.isfinite(value) & (total != 0), total, single)
@@ -79,7 +79,7 @@ def compute(function: Callable[..., Any], *numbers: Any) -> jax.Array:
 
 
 def _hidden(x: Any) -> jax.Array:
-    # If XLA sees the constant, it simplifies `(x + 1) - 1` to `x`, and `x / 3` to a product.
+    # If XLA sees a constant, it simplifies `(x + 1) - 1` to `x`, and `x / 3` to a product.
     return x if isinstance(x, jax.Array) else jax.lax.optimization_barrier(jnp.asarray(x))
 
 
@@ -118,5 +118,5 @@ def with_derivative_of(smooth: jax.Array, value: jax.Array) -> jax.Array:
 
 @with_derivative_of.defjvp
 def _with_derivative_of_jvp(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
-    # Calling it again gives second derivatives the same way.
+    # The call of the function itself gives second derivatives the same way.
     return with_derivative_of(*primals), tangents[0]

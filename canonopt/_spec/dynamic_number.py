@@ -18,7 +18,7 @@ from .expressions import expression
 
 NUMBERS = int | float | np.number | np.bool_
 
-# By the type of a number, the dtypes of its array.
+# Maps the type of a number to the dtypes of its array.
 _DTYPES = {
     bool: jnp.bool_,
     int: jnp.integer,
@@ -31,9 +31,9 @@ FLOATS = (float, np.float64)
 class Dynamic:
     """A number, or the numbers of an ensemble, as leaves. `canonopt.dynamic` makes it.
 
-    `value` is the array that JAX makes of the number, strongly typed. If that is a float32, `rest`
-    and `tail` hold the remaining bits, see `double_float`; otherwise they are `None`. All three are
-    leaves, which a pytree transformation may replace with anything.
+    `value` is the array that JAX makes of the number, strongly typed. If the array is a float32,
+    `rest` and `tail` hold the remaining bits, see `double_float`; otherwise they are `None`. All
+    three are leaves, which a pytree transformation may replace with anything.
 
     `kind` is the type of the number: `bool`, `int` or `float`, or `numpy.float64`, which JAX does
     not promote weakly. It is static, and from it `as_array` gives the array its weak type. So a
@@ -44,7 +44,7 @@ class Dynamic:
     __slots__ = ("__weakref__", "kind", "rest", "tail", "value")
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    # Without annotations, by which tyro would take a number apart.
+    # There are no annotations here, because tyro would take a number apart by them.
     def __init__(self, value, rest=None, tail=None, kind=float):
         self.value = value
         self.rest = rest
@@ -106,7 +106,7 @@ class Dynamic:
     def __canonical_key__(self, mode: Mode) -> Hashable:
         if mode != "given":
             return token_of(self)
-        # Also if its value has been taken out: the factory of such a number raises an error.
+        # A number without its value counts as an array, too: its factory raises an error.
         raise HoldsArray
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
@@ -115,7 +115,7 @@ class Dynamic:
 
 def _refuse(self: Dynamic, *others: Any) -> Any:
     if not all(isinstance(other, NUMBERS | Dynamic) for other in others):
-        return NotImplemented  # an array computes with its `__jax_array__`
+        return NotImplemented  # an array then uses its `__jax_array__`
     raise DynamicSpecError(
         f"{self!r} is a leaf of a spec, and no number to compute with or to compare.",
         "Compute first: canonopt.dynamic(0.1 * rate).",
@@ -131,13 +131,13 @@ jtu.register_dataclass(Dynamic, ["value", "rest", "tail"], ["kind"])
 def _is_concrete(part: Any) -> bool:
     """Return True if `part` is an array that this process can read."""
     if isinstance(part, jax.Array) and not isinstance(part, jax.core.Tracer):
-        # This process cannot read the shards of others.
+        # This process cannot read the shards of other processes.
         return part.is_fully_addressable or part.is_fully_replicated
     return isinstance(part, np.ndarray | np.generic)
 
 
 def _as_python(numbers: Any, kind: type) -> np.ndarray:
-    """Return an array of numbers of this type, which are Python objects."""
+    """Return an array of Python objects: numbers of this type."""
     return np.asarray(np.frompyfunc(kind, 1, 1)(numbers), object)
 
 

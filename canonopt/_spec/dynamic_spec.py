@@ -1,7 +1,7 @@
 """Dynamic specs: pytrees whose leaves are the hyperparameters given as arrays.
 
-Such a spec is neither interned nor hashed. Its arrays may be traced, or be whatever else a pytree
-transformation puts in place of a leaf, so the factory is called when the transformation runs: with
+Such a spec is neither interned nor hashed. Its arrays may be traced, or a pytree transformation may
+put anything else in place of a leaf. So the factory is called when the transformation runs: with
 the Python numbers, or in a trace with a `TracedNumber` for each. The values that may be traced are
 taken out of the parameters, and a `Hole` with the path of each stays in its place. A `Deferred`
 fills the holes and calls the factory.
@@ -42,7 +42,7 @@ class Hole(NamedTuple):
 
 
 def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters with holes, and by path what was there: arrays, numbers and specs."""
+    """Return the parameters with holes, and by path their values: arrays, numbers and specs."""
     children = {}
 
     def change(path: str, value: Any) -> Any:
@@ -56,7 +56,7 @@ def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _type_of(child: Any) -> Any:
-    """Return the type of a number, the dtype of a weakly typed array, `None` for anything else."""
+    """Return the type of a number, the dtype of a weakly typed array, or `None`."""
     if isinstance(child, Dynamic):
         return child.kind
     is_weak = isinstance(child, jax.Array) and getattr(child, "weak_type", False)
@@ -68,7 +68,7 @@ def _with_weak_type(child: Any, then: Any) -> Any:
     if not (isinstance(then, np.dtype) and isinstance(child, _ARRAYS | np.generic)):
         return child
     array = jnp.asarray(child)
-    # Whoever has given it another dtype wants an ordinary array.
+    # If the user has given it another dtype, it is to be an ordinary array.
     is_same = array.dtype == jax.dtypes.canonicalize_dtype(then)
     return converted(array, array.dtype, True) if is_same else child
 
@@ -78,19 +78,19 @@ def _with_weak_type(child: Any, then: Any) -> Any:
 
 @dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
 class Template:
-    """A dynamic spec without its children: static data that a jit cache compares in every call.
+    """A dynamic spec without its children: static data, which a jit cache compares in every call.
 
     So templates are interned, as static specs are, and compare by identity.
     """
 
     factory: Any
-    # With a hole for each child.
+    # The parameters, with a hole for each child.
     parameters: dict[str, Any]
     paths: tuple[str, ...]
-    types: tuple[Any, ...]  # of each child when the spec was built, as `_type_of` has them
+    types: tuple[Any, ...]  # `_type_of` each child when the spec was built
     watched: Watched | None = None
     is_interned: bool = False
-    # The class of the spec, which is known when the factory was called once.
+    # The class of the spec, which is known after the first call of the factory.
     cls: Any = None
 
     __canonicalized__ = True
@@ -114,10 +114,10 @@ class Template:
 class Deferred(Internals):
     """A call of a factory that is put off until the transformation runs.
 
-    `made` is what the factory made of values that are not traced, once it was asked for.
+    `made` is the result of the factory for values that are not traced, after the first call.
     """
 
-    # The spec as a pytree. What replaces an array need not be one, so taking the parameters apart
+    # The spec as a pytree. An array may be replaced by anything, so taking the parameters apart
     # again could find other leaves.
     flat: tuple[tuple[Any, ...], Template] = dataclasses.field(kw_only=True)
 
@@ -136,14 +136,14 @@ class Deferred(Internals):
         )
 
     def run(self, use: Callable[[Any], Any]) -> Any:
-        """Return `use` of what the factory makes, with an array for each number in it.
+        """Return `use` of the factory's result, with an array for each number in it.
 
         **Raises:** `DynamicSpecError` if that needs the value of a traced number.
         """
         self.check()
         try:
             result = both_branches(lambda: _as_arrays(use(self._result())))
-        except (TypeError, ValueError) as error:  # of JAX, or of a check of arguments
+        except (TypeError, ValueError) as error:  # JAX or a check raised it
             is_noted = any(note.startswith(_GIVEN) for note in getattr(error, "__notes__", ()))
             if not isinstance(error, DynamicSpecError) and not is_noted:
                 paths = ", ".join(self.flat[1].paths)
@@ -162,14 +162,14 @@ class Deferred(Internals):
         if makes_tracers() or any(map(is_traced, jax.tree.leaves(given, is_leaf=is_traced))):
             # The result may hold tracers of this trace, so it is made again for each trace.
             return self.factory.call(filled)
-        # A trace may be the first to ask, and what is made then must hold no tracer of it.
+        # A trace may be the first to ask, and the result must not hold tracers of that trace.
         with jax.ensure_compile_time_eval():
             self.made = self.factory.call(filled)
         return self.made
 
     def _given(self, path: str, child: Any) -> Any:
-        """Return what the factory is given for a child."""
-        # A parameter that is `None` by itself is not among the children. A spec among them checks
+        """Return the argument that the factory gets for a child."""
+        # A parameter that is `None` by itself is not a child. A spec among the children checks
         # itself when it runs.
         if child is None or (isinstance(child, Dynamic) and child.value is None):
             problem = (
@@ -219,12 +219,12 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     template = _templates.get(key) if reading.is_comparable else None
     if template is not None and all(isinstance(child, Dynamic) for child in children):
         return _put_together(template, children)
-    # The factory is called here for its errors and its warnings, and to see what it makes.
+    # The factory is called here for its errors and its warnings, and for the type of its result.
     deferred = Deferred(factory, None, flat=(tuple(map(_first_member, children)), new))
     new.cls = _dynamic_class_for(class_for(factory, deferred.build()))
     if reading.is_comparable:
         if reading.can_change:
-            # The factory is called again for each trace, and must then read the same.
+            # The factory is called again for each trace, and must read the same values then.
             new.watched = Watched(reading, lambda: read(factory.held, static))
             new.watched.stands_in(_templates, key, weakref.ref(new))
         new.is_interned = True
@@ -282,8 +282,8 @@ class _Dynamic(Configured):
             return super().__canonical_key__(mode)
         if mode == "given" and jtu.tree_leaves(self):
             raise HoldsArray
-        # Its arrays have been taken out: this is the static rest of a pytree that holds a spec. Or
-        # they are read as parts.
+        # Either the arrays have been taken out, so that this is the static rest of a pytree with a
+        # spec, or they are read as parts.
         template = _flatten(self)[1]
         if mode != "now" or not template.is_interned:
             return token_of(template)
@@ -292,7 +292,7 @@ class _Dynamic(Configured):
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         if mode != "now":
             return ()
-        # A spec among the children writes its own key: leaves alone do not tell what holds them.
+        # A spec among the children writes its own key: its leaves alone do not show their holder.
         is_spec = lambda node: isinstance(node, _Dynamic) and node is not self  # noqa: E731
         leaves = jtu.tree_leaves(self, is_leaf=is_spec)
         return (*_flatten(self)[1].__canonical_parts__(mode), *leaves)
@@ -318,8 +318,8 @@ def dynamic(value: Any, /, *names: str) -> Any:
 
     ```
 
-    Given a spec and names, returns the spec with these hyperparameters traced. A name is a path
-    from `spec.hyperparameters()`, or the end of one if no other path ends so.
+    Given a spec and names, it returns the spec with these hyperparameters traced. A name is a path
+    from `spec.hyperparameters()`, or the end of a path if no other path ends so.
 
     ```python
     >>> schedule = canonopt.cosine_decay_schedule(1e-3, decay_steps=100)
@@ -330,15 +330,15 @@ def dynamic(value: Any, /, *names: str) -> Any:
     ```
 
     The results have the numbers and dtypes that they have with the value itself. A Python number
-    is weakly typed, and what a factory computes from it and from other numbers is computed in
-    double precision before it is rounded. Pass such a spec to a jitted function as an ordinary
-    argument. It cannot be hashed, so it cannot be a static one.
+    is weakly typed, and numbers that a factory computes from it and from other numbers have
+    double precision before they are rounded. Pass such a spec to a jitted function as an ordinary
+    argument. It cannot be hashed, so it cannot be a static argument.
 
     **Arguments:**
 
-    - `value`: a Python number, a NumPy scalar, an array, which is returned unchanged, or a list of
-        Python numbers, one for each member of an ensemble that `jax.vmap` runs over. Or a spec.
-    - `names`: which hyperparameters of the spec.
+    - `value`: a spec, a Python number, a NumPy scalar, an array, which is returned unchanged, or a
+        list of Python numbers, one for each member of an ensemble that `jax.vmap` runs over.
+    - `names`: the hyperparameters of the spec to trace.
 
     **Returns:** a value to pass to a factory or to `spec.replace`; or the spec.
 

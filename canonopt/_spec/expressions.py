@@ -13,12 +13,12 @@ from .._identity import is_namedtuple
 
 
 def expression(value: Any) -> str:
-    """Return Python source for `value`, given the modules it names; `repr` for anything else."""
+    """Return Python source for `value`, which names modules; its `repr` if no rule applies."""
     kind = type(value)
     if rule := _RULES.get(kind):
         return rule(value)
     if isinstance(value, types.FunctionType):
-        # The user's may have an attribute of this name, and a wrapper that of what it wraps.
+        # A user's function may have an attribute of this name, or have copied one as a wrapper.
         factory: Any = vars(value).get("factory")
         return factory.expression if getattr(factory, "builder", None) is value else _named(value)
     if isinstance(value, type):
@@ -36,7 +36,7 @@ def _named(value: Any) -> str:
     """Return the name of a function or a class, with its module."""
     if value.__module__ in ("builtins", None):
         return value.__qualname__
-    # `optax.adam`, not `optax._src.alias.adam`, which may move.
+    # The name is `optax.adam`, not `optax._src.alias.adam`, which may move.
     package = value.__module__.partition(".")[0]
     public = getattr(sys.modules.get(package), value.__qualname__, None) is value
     return f"{package if public else value.__module__}.{value.__qualname__}"
@@ -53,7 +53,7 @@ def call_expression(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -
 
 
 _RULES: dict[Any, Callable[[Any], str]] = {
-    # `inf` and `nan` are no Python expressions.
+    # `inf` and `nan` are not Python expressions.
     float: lambda value: repr(value) if math.isfinite(value) else f"float('{value}')",
     tuple: lambda value: f"({_listed(value)}{',' * (len(value) == 1)})",
     list: lambda value: f"[{_listed(value)}]",

@@ -42,7 +42,7 @@ from .spec import (
 _config: Any = jax.config
 _x64 = x64_state()
 
-# What a factory can ask of JAX when it is called, besides its arguments and x64.
+# The settings of JAX that a factory can read when it is called, besides x64.
 _settings = operator.attrgetter(
     "jax_default_prng_impl",
     "jax_numpy_dtype_promotion",
@@ -50,19 +50,19 @@ _settings = operator.attrgetter(
     "jax_threefry_partitionable",
     *(["jax_default_dtype_bits"] if hasattr(_config, "jax_default_dtype_bits") else []),
 )
-# The attributes of specs, which no parameter hides, and the word for a factory in a configuration.
+# The attributes of specs, which a parameter must not hide, and the word for a factory in data.
 _RESERVED = frozenset((*dir(Spec), "_internals", "canonical")).difference(dir(tuple))
-# Parameters from which a factory makes a random key.
+# A factory makes a random key from parameters of these names.
 _KEYS = frozenset(("key", "seed", "rng"))
-# Types of defaults that pickles hold, since another version of the factory may have others.
+# Pickles hold defaults of these types, since another version of the factory may have others.
 _DATA = PLAIN | {tuple, list, dict}
 
 
 class Factory:
     """A function that builds transformations or schedules, and the specs it has built.
 
-    There is one behind each function that `canonical` returns. It binds arguments, decides which
-    configurations are the same, calls the function once for each, and holds the specs weakly.
+    Each function that `canonical` returns has one. It binds arguments, decides which configurations
+    are the same, calls the function once for each configuration, and holds the specs weakly.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Factory:
         # The factory of factories that made the function, such as `optax.inject_hyperparams`, and
         # its parameters. The function keeps arrays in the state, and passes anything else on.
         self.made_by = made_by
-        # True if users take what stands in its place for a class: `optax.MultiSteps`.
+        # True if users treat the builder as a class: `optax.MultiSteps`.
         self.is_class = of_optax and isinstance(function, type)
         self.makes_factories = of_optax and is_factory_of_factories(function)
-        # From the key of a configuration to its spec.
+        # Maps the key of a configuration to its spec.
         self.specs: Table[Internals] = Table()
-        # From a call as written to its spec, for calls that were seen twice: these need no binding
-        # of arguments and no key.
+        # Maps a call as written to its spec, for calls that were seen twice: then canonopt need not
+        # bind arguments or make a key.
         self.spellings: Table[Internals] = Table()
         self.classes: dict[Any, Any] = {}
         self.builder = _make_builder(self)
@@ -97,18 +97,18 @@ class Factory:
 
     @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """Return what is read beside the arguments: the function, if it is the user's."""
+        """Return the values to read beside the arguments: the function, if it is the user's."""
         return () if self.is_stable else (self.function,)
 
     # --- building a spec --------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any], key: tuple) -> Any:
-        """Return the spec of a call whose `key` no spec has. Remember the call of a known spec."""
+        """Return the spec of a call with a new `key`. Remember the call if the spec is known."""
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
         # The key of a call keeps the specs in it alive for longer than the spec itself, so it is
-        # not remembered at once. What a user's factory reads may change, and a random key depends
-        # on a setting of JAX.
+        # not remembered at once. The values that a user's factory reads may change, and a random
+        # key depends on a setting of JAX.
         is_fixed = (
             internals.is_rebuilt and self.is_stable and _KEYS.isdisjoint(self.signature.parameters)
         )
@@ -140,7 +140,7 @@ class Factory:
 
             self._check_no_iterator(parameters)
             return make_dynamic(self, parameters)
-        # The user's code may read any setting. Of Optax, these are known.
+        # The user's code may read any setting. The settings that Optax reads are known.
         settings = all_settings() if reading.can_change else (_x64.value, _settings(_config))
         key = (settings, tuple(given), reading.key)
         found = self.specs.get(key) if reading.is_comparable else None
@@ -152,22 +152,22 @@ class Factory:
         spec = self.build(given, parameters)
         internals = internals_of(spec)
         internals.roots = held, values
-        # What was made in some traces may hold tracers of them.
+        # In some traces, the result of the factory may hold tracers.
         if makes_tracers() or not reading.is_comparable:
             return spec
         if reading.can_change:
             read_again = lambda: read(held, values)  # noqa: E731
             if read_again().key != reading.key:
-                return spec  # the factory has changed what was read, and is to do so each time
+                return spec  # the factory changed what it reads, and must do so each time
             internals.watched = Watched(reading, read_again)
             internals.watched.stands_in(self.specs, key, weakref.ref(internals))
         internals.is_interned = True
-        return self.specs.setdefault(key, internals).spec  # another thread may have been faster
+        return self.specs.setdefault(key, internals).spec  # another thread may be first
 
     def _as_meant(self, name: str, value: Any) -> Any:
-        """Return an argument for Optax, a dtype as JAX's type. Raise for text in place of a number.
+        """Return an argument for Optax, a dtype as JAX's type. Refuse text in place of a number.
 
-        Optax makes `True` of the text "false", and an unclear error in the first update of "1e-3".
+        Optax would make `True` of the text "false", and fail in the first update because of "1e-3".
         """
         if "dtype" in name:
             return dtype_of(value)
@@ -194,14 +194,14 @@ class Factory:
         return internals.spec
 
     def _check_no_iterator(self, values: dict[str, Any]) -> None:
-        """Raise `ParameterError` for an iterator, which an earlier call of the factory has read."""
+        """Raise `ParameterError` for an iterator: an earlier call of the factory has read it."""
         for name in (name for name, value in values.items() if hasattr(type(value), "__next__")):
             problem = f"{name} of {self.expression} is an iterator, which has been read."
             fix = f"Write {name}=list(...) where the spec is built."
             raise ParameterError(problem, fix, path=name)
 
     def call(self, given: dict[str, Any]) -> Any:
-        """Return what the function makes of these values."""
+        """Return the result of the function for these values."""
         args, kwargs = self.signature.unbind(given)
         return self.function(*args, **kwargs)
 
@@ -218,7 +218,7 @@ class Factory:
         return factory_of(found_in(sys.modules.get(self.module), self.name)) is self
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters, without the defaults that pickle may make a copy of."""
+        """Return the parameters, without defaults of which pickle might make copies."""
         defaults = self.signature.defaults
         is_kept = lambda name, value: type(value) in _DATA or value is not defaults.get(name)  # noqa: E731
         return {name: value for name, value in parameters.items() if is_kept(name, value)}
@@ -252,7 +252,7 @@ def _factory_of(make: Callable[[Any], Any], given: Any) -> Factory:
 
 
 def found_in(module: Any, name: str) -> Any:
-    """Return what a module has under a qualified name; `None` if it has nothing there."""
+    """Return the object that a module has under a qualified name; `None` if there is none."""
     for part in name.split("."):
         module = getattr(module, part, None)
     return module
@@ -276,8 +276,8 @@ _nothing: Callable[[], Any] = type(None)  # stands for a weak reference to nothi
 def _make_builder(factory: Factory) -> Callable[..., Any]:
     """Return the function that users call."""
 
-    # A loop that builds its optimizer again and again pays for this function in each round. So it
-    # is written out flat, and so are the keys of a few arguments: `map` takes twice as long.
+    # A loop that builds its optimizer again and again calls this function in each round. So the
+    # keys of calls with few arguments are written out: `map` takes twice as long.
     def build(*args: Any, **kwargs: Any) -> Any:
         values = args
         if kwargs:
@@ -321,25 +321,25 @@ def _make_builder(factory: Factory) -> Callable[..., Any]:
 def _as_class(build: Any) -> type:
     """Return a class in place of a class of Optax, whose instances are the specs.
 
-    A subclass of it is one of Optax's class, and builds no specs.
+    A subclass of it acts as a subclass of Optax's class, and does not build specs.
     """
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return build(*args, **kwargs) if cls is made else object.__new__(cls)
 
     function = build.factory.function
-    vars(new)["__wrapped__"] = function.__init__  # for its signature
+    vars(new)["__wrapped__"] = function.__init__  # gives the signature
     body = {name: getattr(build, name) for name in ("__doc__", "__module__", "factory")}
     made = type(build.__name__, (function,), {**body, "__new__": new})
     return made
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if `value` never changes, nor leads back to the spec that its key is for."""
+    """Return True if `value` never changes, and never leads back to the spec of its key."""
     if isinstance(value, Configured):
         known = internals_of(value)
         return known.watched is None and known.spec is not None
-    return type(value) in PLAIN and value == value  # no key is found again by a NaN
+    return type(value) in PLAIN and value == value  # a key with a NaN is never found again
 
 
 def factory_of(builder: Any) -> Factory | None:
@@ -350,7 +350,7 @@ def factory_of(builder: Any) -> Factory | None:
     return factory if isinstance(factory, Factory) and factory.builder is builder else None
 
 
-# `clear_caches` does not empty it, or `canonical(optax.adam)` would no longer be `canonopt.adam`.
+# `clear_caches` does not empty this: `canonical(optax.adam)` has to stay `canonopt.adam`.
 _builders: Table[Any] = Table(stays=True)
 
 
@@ -360,12 +360,12 @@ def register(
     module: str | None = None,
     of_optax: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function that builds specs in place of `function`: always the same one."""
+    """Return the function that builds specs in place of `function`, always the same object."""
     name = name or str(getattr(function, "__qualname__", type(function).__name__))
     module = module or str(getattr(function, "__module__", "__main__"))
     reading = read((function,))
     if (known := _builders.get(reading.key)) is not None:
-        # What the function that was there reads may have changed since.
+        # The values that the earlier function reads may have changed since.
         there = known.factory.function
         if there is function or read((there,)).key == reading.key:
             return known
@@ -389,7 +389,7 @@ class FactoryParameters:
     """
 
     def __init__(self, function: Callable[..., Any], factory: str) -> None:
-        """Read the parameters of `function`. None may have the name of an attribute of specs."""
+        """Read the parameters of `function`. They must not have names of attributes of specs."""
         self.factory = factory
         self.signature = signature_of(function)
         self.parameters = self.signature.parameters
@@ -409,7 +409,7 @@ class FactoryParameters:
         self.defaults = {n: value for n, value in defaults.items() if value is not _Kind.empty}
         # The defaults, in the order of the parameters; None for those without.
         self.template = dict.fromkeys(self.parameters) | self.defaults
-        # True if `learning_rate` can be given as `lr`, which nothing else can mean.
+        # True if `learning_rate` can be given as `lr`, because `lr` cannot mean anything else.
         is_free = "lr" not in self.parameters and self.keywords is None
         by_keyword = by_position_or_keyword + of_kind(_Kind.KEYWORD_ONLY)
         self.has_alias = is_free and "learning_rate" in by_keyword
@@ -426,7 +426,7 @@ class FactoryParameters:
                     raise TypeError(f"{name!r} parameter is positional only")
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            # Python 3.13 says first what is missing.
+            # Python 3.13 would first name what is missing.
             unknown = self._unknown(kwargs)
             what = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
             raise self._refused(what, (*self.positional[: len(args)], *kwargs)) from None
@@ -466,7 +466,7 @@ class FactoryParameters:
         named = {**(current or {}), **self._without_alias(named)}
         given = {name: value for name, value in named.items() if name in self.parameters}
         missing = self._missing(given)
-        if missing is not None and not self._unknown(named):  # which may be what it is to be
+        if missing is not None and not self._unknown(named):  # an unknown one may be a misspelling
             raise self._refused(f"missing a required argument: {missing!r}", given)
         try:
             args, kwargs = self.unbind(given)
@@ -477,7 +477,7 @@ class FactoryParameters:
     def unbind(self, given: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Return the arguments of a call that `bind` turns into `given`.
 
-        By keyword where possible, so that a parameter left out keeps the factory's own default.
+        Arguments are keywords where possible, so that a parameter left out keeps its own default.
         """
         kwargs = dict(given)
         rest = () if self.variadic is None else tuple(kwargs.pop(self.variadic, ()))
@@ -491,8 +491,8 @@ class FactoryParameters:
     def differing(self, given: Mapping[str, Any], containers: bool = False) -> dict[str, Any]:
         """Return the values that differ from the defaults.
 
-        A list or a dict differs from an equal default, which the factory may read later, in a call.
-        A field of a spec has a copy of the default, so `containers` asks what is in them.
+        A list or a dict differs from an equal default, which may change before a call reads it. A
+        field of a spec has a copy of the default, so `containers` asks to compare the items.
         """
         defaults = self.defaults
         return {
@@ -502,7 +502,7 @@ class FactoryParameters:
         }
 
     def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
-        """Build the error for a call, with what Python says of it."""
+        """Build the error for a call, with Python's own reason."""
         unknown = next((name for name in given if name not in self.parameters), None)
         near = difflib.get_close_matches(unknown or "", self.parameters, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
@@ -519,7 +519,7 @@ class FactoryParameters:
 
 
 def _is_same_value(value: Any, default: Any, containers: bool) -> bool:
-    """Return True if a value is a default, or equals it in a way that no factory can tell."""
+    """Return True if a value is a default, or so equal that a factory cannot tell them apart."""
     kind = type(value)
     if value is default or kind is not type(default):
         return value is default

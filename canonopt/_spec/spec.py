@@ -35,39 +35,39 @@ class Internals:
     """
 
     factory: Any  # the `Factory`
-    # What the factory made of the parameters.
+    # The result of the factory for the parameters.
     made: Any
-    # Reads again, when the spec is traced, if any of what was read can change.
+    # Reads again, when the spec is traced, if a value that was read can change.
     watched: Watched | None = None
-    # What is read then: the factory if it is the user's, and the arguments that it was called with.
+    # The values to read then: the factory if it is the user's, and the arguments of its call.
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    # The spec, or the function that builds specs. Only if a table may hold this.
+    # The spec, or the function that builds specs. It is set only if a table may hold this.
     spec: Any = None
-    # True if a table has it. A spec that no build finds again stands for no other.
+    # True if a table has it. Otherwise no build finds the spec again.
     is_interned: bool = False
     # True if the configuration was built again and found in a table.
     is_rebuilt: bool = False
-    # True if a call for it that is remembered has a zero, which equals -0.0.
+    # True if a remembered call for it has a zero, which equals -0.0.
     has_zero: bool = False
 
     def build(self) -> Any:
-        """Return what the factory makes of the parameters."""
+        """Return the result of the factory for the parameters."""
         return self.made
 
     def run(self, use: Callable[[Any], Any]) -> Any:
-        """Return `use` of what the factory made, which may change what the spec was built from."""
+        """Return `use` of the factory's result, which may change what the spec was built from."""
         self.check()
         result = use(self.build())
         self.check()
         return result
 
     def check(self) -> None:
-        """Read again what the spec was built from. If that has changed, no build finds the spec."""
+        """Read again the values that the spec was built from. After a change, no build finds it."""
         if self.watched is not None:
             self.watched.is_unchanged()
 
 
-# Of a spec, or of a function that builds specs and was built like one.
+# The argument is a spec, or a function that builds specs and was built like one.
 internals_of: Callable[[Any], Internals] = operator.attrgetter("_internals")
 
 
@@ -163,7 +163,7 @@ class Configured:
         return factory.from_fields(new, old)
 
     def hyperparameters(self) -> dict[str, Any]:
-        """Return the hyperparameters by path, also of specs inside this one: a dict to log.
+        """Return the hyperparameters by path, with those of specs inside this one: a dict to log.
 
         ```python
         >>> import canonopt
@@ -194,7 +194,7 @@ class Configured:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        # pydantic asks for it when a model has a field of this type, and nothing else needs it.
+        # Only pydantic asks for this, when a model has a field of this type.
         return importlib.import_module(".config", __package__).pydantic_schema(cls)
 
     def __repr__(self) -> str:
@@ -207,7 +207,7 @@ class Configured:
         return self
 
     def __reduce__(self) -> tuple:
-        # With the defaults, so that another default in a later version changes nothing.
+        # The defaults are pickled, so that another default in a later version changes nothing.
         return self._factory.from_fields, (self._factory.to_pickle(self.parameters()),)
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
@@ -222,7 +222,7 @@ class Configured:
             return ()
         if mode != "now":
             return known.roots
-        # In full, since an equal spec may be another object, as with a schedule of Optax's own.
+        # All of it is read, since an equal spec may be another object, as of a schedule of Optax's.
         return (known.factory, known.build(), *self.parameters().values())
 
 
@@ -232,15 +232,15 @@ class Configured:
 # containers among them, and the specs inside.
 
 
-# Types of values without parts that could change.
+# Values of these types have no parts that could change.
 WHOLE = PLAIN | {complex, types.FunctionType}
 CONTAINERS = frozenset((list, dict, collections.OrderedDict, collections.defaultdict))
 
 
 def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
-    """Return the parts of a spec, a container or a node of a pytree, each with a step to it.
+    """Return the parts of a spec, a container or a node of a pytree, each with the step to it.
 
-    And a function that makes another one with other parts. What is a whole has no parts.
+    The second result is a function that makes another value with other parts.
     """
     kind = type(value)
     if isinstance(value, Configured):
@@ -252,7 +252,7 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any
         rule: Any = kind_of(value)
         found = [(f"[{name!r}]", part) for name, part in rule.items(value)]
         return found, functools.partial(rule.make, value)
-    if kind in WHOLE or hasattr(kind, "__canonical_key__"):  # as a `Dynamic`
+    if kind in WHOLE or hasattr(kind, "__canonical_key__"):  # such as a `Dynamic`
         return [], list
     pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
     if jtu.treedef_is_leaf(structure):
@@ -261,7 +261,7 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any
 
 
 def mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
-    """Return `value` with other nodes where `change`, given path and node, returns another."""
+    """Return `value` with each node replaced by what `change` returns for its path and the node."""
     changed = change(path, value)
     if changed is not value:
         return changed
@@ -284,7 +284,7 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
     A name may be the end of a path, if only one path ends so; `lr` stands for `learning_rate`.
     """
     parts = dict(_walk(spec))
-    # Not between quotes, where it is a key of a dict.
+    # Between quotes, `lr` is a key of a dict, and stays.
     wanted = re.sub(r"(?<![\w'])lr(?![\w'])", "learning_rate", name)
     found = [path for path in parts if path == wanted]
     found = found or [path for path in parts if path.endswith(f".{wanted}")]
@@ -307,10 +307,10 @@ def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]
     """Return parameters with copies of the containers in them.
 
     A container that is in two places is copied once. Any other object that may change stays itself,
-    and so does a set whose order no copy has.
+    and so does a set if a copy has another order.
     With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
     """
-    # By the id of each container, which is kept so that no other object gets that id.
+    # Keyed by the id of each container, which is kept so that no other object gets that id.
     made: dict[int, tuple[Any, Any]] = {}
 
     def copy_of(value: Any) -> Any:
@@ -370,7 +370,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     ```
     """
 
-    if TYPE_CHECKING:  # like Optax's, but for any pytree: an equinox.Module is no optax.Params
+    if TYPE_CHECKING:  # Optax's, but for any pytree: an equinox.Module is not an optax.Params
 
         @staticmethod
         def init(params: Any) -> optax.OptState: ...
@@ -385,13 +385,13 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
             return _of_pair(*pair, **fields)
         return super().__new__(cls, **fields)
 
-    # `_replace` calls it.
+    # `_replace` calls this.
     _make: Any = classmethod(lambda cls, iterable: _of_pair(*iterable))
-    # tyro takes a class that has it for a named tuple, and one without it for an attrs class.
+    # tyro treats a class with this method as a named tuple, and one without it as an attrs class.
     _asdict: Any = Attribute(of_spec=lambda spec: {"init": spec.init, "update": spec.update})
 
     def __getattr__(self, name: str) -> Any:
-        # Further attributes of what the factory returned, such as `MultiSteps.has_updated`.
+        # Other attributes come from the factory's result, such as `MultiSteps.has_updated`.
         if not name.startswith("_"):
             if name == "lr" and "learning_rate" in vars(self):
                 return self.learning_rate
@@ -409,7 +409,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
 
 
 def _of_pair(*pair: Any, **named: Any) -> optax.GradientTransformationExtraArgs:
-    """Return the spec with these two functions, or with any others a plain transformation."""
+    """Return the spec that has these two functions; for any others, a plain transformation."""
     made = optax.GradientTransformationExtraArgs(*pair, **named)
     owner = getattr(made.init, "__canonical_owner__", None)
     if isinstance(owner, Spec) and all(map(operator.is_, owner, made)):
@@ -484,19 +484,19 @@ def _note_leaf(params: Any, error: Exception) -> None:
                 f"{jtu.keystr(path)} is no array, but {type(leaf)}. Write optim.init(eqx.filter("
                 "model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...)."
             )
-            if note not in getattr(error, "__notes__", ()):  # of a spec inside this one
+            if note not in getattr(error, "__notes__", ()):  # a spec inside may have it
                 error.add_note(note)
             return
 
 
 # --- classes ------------------------------------------------------------------------------------
 
-# JAX never forgets a class that is registered as a pytree. So each factory that a module has under
-# its name has a class of its own. Local factories, of which there may be any number, have none.
+# JAX never forgets a class that is registered as a pytree. So only a factory that a module has
+# under its name has a class of its own: there may be any number of local factories.
 
 
 def class_for(factory: Any, made: Any) -> type[Configured]:
-    """Return the class of the spec for what `factory` has made."""
+    """Return the class of the spec for a result of `factory`."""
     is_transform = is_transformation(made)
     if not is_transform and not callable(made):
         raise NotAFactoryError(
@@ -515,13 +515,13 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
 def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
     parameters, defaults = factory.signature.parameters, factory.signature.defaults
-    # tyro makes a flag of each field, of this type, or of the type of the value where it is `Any`.
+    # tyro makes a flag of each field, with this type, or with the value's type if this is `Any`.
     kinds: dict[str, Any] = {n: number_or_none(p.annotation) for n, p in parameters.items()}
 
     @functools.cache
     def attributes() -> Any:
         """Return the fields of the class, as `attrs.fields` does."""
-        import attrs  # a twentieth of the time to import Optax, and most runs never need it
+        import attrs  # takes a twentieth of the time of Optax, and most runs never need it
 
         default_of = lambda name: defaults.get(name, attrs.NOTHING)  # noqa: E731
         made: dict[str, Any] = {
@@ -533,8 +533,8 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     body = {
         "_builder": factory,
         "__annotations__": kinds,
-        # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes
-        # one that has it for a config.
+        # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and
+        # treats a value that has it as a config.
         "__attrs_attrs__": Attribute(attributes),
         "__doc__": factory.function.__doc__,
         "__module__": factory.module,
@@ -542,7 +542,7 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     name = "".join(word[:1].upper() + word[1:] for word in factory.name.split("_"))
     bases: tuple[Any, ...] = (kind,)
     if factory.is_class:
-        # Python calls it after `__new__`, which has built all of the spec.
+        # Python calls this after `__new__`, which has built all of the spec.
         body["__init__"] = lambda self, *args, **kwargs: None
         bases = (kind, factory.builder)
     make: Any = type(kind)

@@ -1,6 +1,6 @@
 """Arithmetic of a factory with a number whose value is traced.
 
-In a factory and in an update a `TracedNumber` does what a float does: it promotes weakly, computes
+In a factory and in an update, a `TracedNumber` acts as a float does: it promotes weakly, computes
 with other numbers in double precision, and is rounded where it meets an array. Only its value is
 not available.
 """
@@ -29,7 +29,7 @@ def _operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callabl
 
 
 def _refused(by: str) -> Callable[..., Any]:
-    """Return a method that raises an error, since it needs the value."""
+    """Return a method that raises an error, since its operation needs the value."""
 
     def refuse(number: "TracedNumber", *_: Any, **__: Any) -> Any:
         raise _value_needed(number.name, by)
@@ -38,9 +38,9 @@ def _refused(by: str) -> Callable[..., Any]:
 
 
 class TracedNumber:
-    """A number that a factory was given, or has computed from one.
+    """A number that a factory was given, or that it has computed from such a number.
 
-    - `array`: what JAX makes of it beside an array.
+    - `array`: the array that JAX makes of it, to compute with other arrays.
     - `double`: the number in double precision, without a derivative.
     - `kind`: its type in Python.
     - `name`: the parameter, for errors.
@@ -50,7 +50,7 @@ class TracedNumber:
 
     __slots__ = ("array", "double", "has_branches", "kind", "name")
     __hash__ = None  # pyright: ignore[reportAssignmentType]
-    # So NumPy's arrays and scalars leave their operators to this class: `array * x`.
+    # With this, NumPy's arrays and scalars leave their operators to this class: `array * x`.
     __array_ufunc__ = None
 
     def __init__(
@@ -75,16 +75,16 @@ class TracedNumber:
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Its type in Python, so that `isinstance(x, float)` decides as for a Python number.
+        """Return the type in Python, so that `isinstance(x, float)` decides as for a Python number.
 
-        JAX and NumPy, which would ask for the value then, get the class itself; and so does Optax,
+        JAX and NumPy, which would ask for the value then, get the class itself, and so does Optax,
         which would only leave out a decay of 0.
         """
         _, caller = itertools.islice(frames(), 2)
         package = str(caller.f_globals.get("__name__")).partition(".")[0]
         return TracedNumber if package in ("jax", "numpy", "optax", "canonopt") else self.kind
 
-    # The operators that Optax needs.
+    # Optax needs these operators.
     __add__, __radd__ = _operator(operator.add)
     __sub__, __rsub__ = _operator(operator.sub)
     __mul__, __rmul__ = _operator(operator.mul)
@@ -120,8 +120,8 @@ class TracedNumber:
     __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refused("`%`")
 
 
-# Functions of JAX that are jitted take pytrees, and give a Python number to what is inside as an
-# array.
+# Jitted functions of JAX take pytrees. A Python number is an array inside of them, and so is a
+# `TracedNumber`.
 jtu.register_pytree_node(TracedNumber, lambda x: ((x.array,), None), lambda _, parts: parts[0])
 
 
@@ -152,26 +152,26 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
         return NotImplemented
     compares = function in _COMPARISONS
     kind = _kind_of_result(operator.add if compares else function, *map(_kind, operands))
-    if kind is None:  # JAX computes with an array of NumPy too, as in a trace
+    if kind is None:  # JAX computes, even with NumPy arrays, as in a trace
         return function(*map(jnp.asarray, operands))
     name = " and ".join(dict.fromkeys(x.name for x in operands if isinstance(x, TracedNumber)))
-    if kind is int and function is operator.pow:  # in Python the value decides the type
+    if kind is int and function is operator.pow:  # in Python, the value decides the type
         raise _value_needed(name, "the power of an integer")
     doubles = [x.double if isinstance(x, TracedNumber) else np.float64(x) for x in operands]
     double = double_float.compute(_IN_DOUBLE.get(function, function), *doubles)
-    if compares or kind is int:  # computed as it is, since an integer has no -0
+    if compares or kind is int:  # computed plainly, since an integer has no -0
         array = double if compares else function(*(_as_array(x, int) for x in operands))
         double = double_float.join((array, None, None), jnp)
         if function not in (operator.eq, operator.ne):
             return TracedNumber(array, double, bool if compares else int, name)
-        # Only floats: if a factory compares an integer, a number of steps for one, the answer
-        # decides what the program is.
+        # Only floats have branches: if a factory compares an integer, such as a number of steps,
+        # the answer decides what the program is.
         number, other = operands
         has_branches = number.kind in FLOATS and isinstance(other, int | float)
         return TracedNumber(array, double, bool, name, has_branches)
     array = function(*(_as_array(x, kind) for x in operands))
-    # `-1 * learning_rate` is frequent. In general a product needs all parts of the number, and each
-    # part is one more argument of the program.
+    # `-1 * learning_rate` is frequent, and exact. Other products need all parts of the number, and
+    # each part is one more argument of the program.
     has_one = any(type(x) in (int, float) and x in (1, -1) for x in operands)
     if function is not operator.neg and not (function is operator.mul and has_one):
         value = double_float.converted(double, dtype_of(kind), is_weak=kind is float)
@@ -181,9 +181,9 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
 
 @functools.cache
 def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
-    """Return the type of what Python and NumPy compute from numbers of these types.
+    """Return the type of the result that Python and NumPy compute from numbers of these types.
 
-    `None` if JAX computes with such numbers in the same precision.
+    Returns `None` if JAX computes with such numbers in the same precision.
     """
     kind = None if None in types else type(function(*(each(1) for each in types)))
     return kind if kind in (int, *FLOATS) else None
@@ -194,7 +194,7 @@ def _kind(x: Any) -> type | None:
         return x.kind
     if isinstance(x, np.generic):
         return type(x)
-    # The base class, since a subclass such as an enumeration takes no other number.
+    # The base class counts, since a subclass such as an enumeration refuses other numbers.
     return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
 
 
@@ -207,10 +207,10 @@ def _as_array(x: Any, kind: type) -> Any:
 
 # --- a Python `if` on a traced number -------------------------------------------------------------
 
-# An `if` that treats one value apart, as `0.0 if peak == 0.0 else end / peak` does, has both
-# branches run, and the program selects a result. Anything else in an `if` is an error, since each
-# answer would be another program. A number that is compared finds the current run of a function by
-# a context variable, since user code lies between the two.
+# For an `if` that treats one value apart, as `0.0 if peak == 0.0 else end / peak` does, both
+# branches run, and the program selects a result. Any other `if` raises an error, since each answer
+# would be another program. A number that is compared finds the current run of a function by a
+# context variable, since user code lies between the two.
 
 _MAX_QUESTIONS = 3  # so an update is traced up to 2**3 times
 
@@ -228,7 +228,7 @@ _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current"
 def _branch(
     function: Callable[[], Any], answers: tuple[bool, ...]
 ) -> tuple[Any, list[TracedNumber]]:
-    """Return the result if each further answer is no, and what the run asked about."""
+    """Return the result if each further answer is no, and the booleans that the run asked about."""
     run = _Run(answers, [])
     token = _current.set(run)
     try:
