@@ -1,9 +1,9 @@
-"""The command `canonopt doctor`: runs a command, and reports what recompiled and why.
+"""The command `canonopt doctor`, which runs a command, and reports what recompiled and why.
 
 `cli` reads the command line. `running` starts the command with `startup/sitecustomize` in each of
-its Python processes, where `stream` writes what is traced and compiled, and reads it back here.
-`report` makes one report of it, a dict, with what `start` says of the start of the run. `forms`
-renders a report, and `comparing` puts two side by side. Others may call `command`, as
+its Python processes, where `stream` writes each trace and compile; here it reads them back.
+`report` makes one report, a dict, and `start` adds where the start of the run went. `forms`
+renders a report, and `comparing` puts two side by side. Other rooms may call `command`, as
 `canonopt.__main__` does.
 """
 

@@ -14,7 +14,7 @@ from . import forms
 from .comparing import new_programs, read_report, side_by_side
 from .running import attached, watched
 
-RECOMPILED = 3  # exit status
+RECOMPILED = 3  # the exit status with --fail-on-recompile
 
 _FORMS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "json": forms.as_json,
@@ -61,7 +61,7 @@ def command(arguments: Sequence[str] | None, version: str) -> int:
         usage=_USAGE,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,  # or an option of the script could be short for several of these
+        allow_abbrev=False,  # or an option of the script could be short for one of these
     )
     _add_options(doctor)
     options = parser.parse_args(arguments)
@@ -109,7 +109,7 @@ def _add_options(doctor: argparse.ArgumentParser) -> None:
     add("--perfetto", metavar="FILE", help=text)
     text = "keep what each process writes, a file for each"
     add("--streams", metavar="FOLDER", help=text)
-    # Both with all that follows.
+    # Both take all arguments that follow.
     add("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     add("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
@@ -123,7 +123,7 @@ def _allowed(text: str) -> tuple[str, int]:
 
 
 def _script(options: argparse.Namespace) -> list[str]:
-    """Return the command to run, which is empty if none was given."""
+    """Return the command to run; an empty list if none was given."""
     if options.module:
         return [sys.executable, "-m", *options.module, *options.script]
     if options.script[:1] == ["--"]:
@@ -163,17 +163,17 @@ def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
     other = _other(tried, before, after)
     tried["notes"].insert(0, f"With canonopt's factories {other or 'it prints the same'}.")
     compiles = [sum(each["compiles"] for each in run["findings"]) for run in (report, tried)]
-    # A number that is not printed may be another one.
+    # Numbers that are not printed may differ, so this is only a hint.
     if other is None and not tried["stale"] and compiles[1] < compiles[0]:
         tried["notes"].append("hint: canonopt fix FILE changes its imports so, or says why not")
     return report
 
 
 def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str | None:
-    """Return what is not the same in the run with canonopt's factories."""
+    """Return words on a difference in the run with canonopt's factories; None if there is none."""
     if tried["status"] != 0:
         return f"the exit status is {tried['status']}"
-    if tried["problems"]:  # then nothing has put the factories in place
+    if tried["problems"]:  # then the factories were not in place
         return "it could not be watched, so nothing is compared"
     texts = (output.decode(errors="replace").splitlines() for output in (before, after))
     for old, new in itertools.zip_longest(*texts, fillvalue="nothing"):
@@ -229,6 +229,6 @@ def _say(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        # What is left in the buffer would change the exit status.
+        # Text that is left in the buffer would change the exit status.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 from .._texts import aligned
 from .report import VERSION
 
-_MAX_SHOWN = 8  # differences, and programs of one function
+_MAX_SHOWN = 8  # the most differences, and the most programs of one function
 _COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
 
 _Dict: TypeAlias = Mapping[str, Any]
 
 
 def read_report(path: str) -> _Dict:
-    """Return what `canonopt doctor --json` has written. Raises `ValueError` if it is not that."""
+    """Return a report that `canonopt doctor --json` wrote. Raises `ValueError` if it is not one."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -42,7 +42,7 @@ def side_by_side(before: _Dict, after: _Dict) -> list[str]:
 
 
 def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
-    """Yield what the second run compiled that the first had not, and what differs."""
+    """Yield lines on the programs that only the second run compiled, and how they differ."""
     known = {_key(function): function for function in before["findings"]}
     for function in after["findings"]:
         old = known.get(_key(function), {"compiles": 0, "moments": ()})
@@ -58,17 +58,17 @@ def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
             yield "  compiled in the second run only"
         else:
             for call in new[:_MAX_SHOWN]:
-                # Compared with the call that differs least.
+                # A program is compared with the call that differs least.
                 found = min((_differences(each, call) for each in reversed(earlier)), key=len)
                 yield from found[:_MAX_SHOWN]
             if len(new) > _MAX_SHOWN:
                 yield f"  and {len(new) - _MAX_SHOWN} more programs"
-        for cause in function["causes"] if more > 0 else ():  # within the second run
+        for cause in function["causes"] if more > 0 else ():  # recompiles of the second run
             yield from (f"  {cause['title']}", *(f"    {line}" for line in cause["lines"]))
 
 
 def _key(function: _Dict) -> tuple[str, str]:
-    """Return what a function has in both runs. Its line, or the folder, may be another one."""
+    """Return a key of a function for both runs: its line and its folder may differ in them."""
     return function["name"], os.path.basename((function["place"] or "").rpartition(":")[0])
 
 

@@ -1,7 +1,7 @@
-"""`canonopt fix`: makes `import optax` in source code `import canonopt as optax`.
+"""The command `canonopt fix`, which writes `import canonopt as optax` for `import optax`.
 
-canonopt has all public names of Optax, so the imports are all that changes: all of a file, or none
-if Optax is used in another way than by such names. A note says why.
+canonopt has all public names of Optax, so only the imports change: all imports of a file, or none
+if the file uses Optax in another way than by such names. A note says why.
 """
 
 import ast
@@ -22,7 +22,7 @@ from typing import Any
 import optax
 
 _OPTAX = re.compile(r"optax(\.\w+)*")
-# Functions that look up or replace what a text names.
+# These functions look up or replace an object that a text names.
 _BY_TEXT = ("import_module", "__import__", "patch", "setattr", "delattr", "setitem")
 _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
@@ -48,7 +48,7 @@ def fix(paths: Sequence[str], write: bool) -> int:
         for note in notes:
             print(f"{path}, {note}", file=sys.stderr)
         if after != before:
-            # As bytes: the encoding of the source code may not be that of the terminal.
+            # This writes bytes: the encoding of the source code may not be that of the terminal.
             text = os.fsencode(f"{path}\n") if write else _patch(path, before, after)
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
@@ -56,7 +56,7 @@ def fix(paths: Sequence[str], write: bool) -> int:
 
 
 def _files(paths: Sequence[str]) -> list[Path]:
-    """Return the files, each once though links lead to it."""
+    """Return the files, each only once, even if links lead to it."""
     found: dict[Path, Path] = {}
     for path in map(Path, paths):
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
@@ -77,12 +77,12 @@ def _patch(path: Path, before: bytes, after: bytes) -> bytes:
     patch = difflib.diff_bytes(difflib.unified_diff, old, new, a, b)
     last = b"\n\\ No newline at end of file\n"
     lines = (line if line.endswith(b"\n") else line + last for line in patch)
-    # Without this line, git takes paths for those in the working directory.
+    # Without the first line, git looks for the paths in the working directory.
     return b"".join([b"diff --git %s %s\n" % (a, b), *lines])
 
 
 def fixed(source: bytes) -> tuple[bytes, list[str]]:
-    """Return source code with canonopt's modules in place of Optax's, or notes why it stays.
+    """Return source code with canonopt's modules in place of Optax's, or notes why it stays as is.
 
     **Raises:** `SyntaxError` or `ValueError` if it is not Python, `RecursionError` if it is nested
     too deeply.
@@ -94,13 +94,13 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     if decoded.encode(encoding) != source:
         raise ValueError(f"it cannot be written again in its encoding, {encoding}")
     text = decoded.encode()  # because `ast` counts the bytes of UTF-8
-    # Not by `splitlines`, for which a form feed ends a line.
+    # `splitlines` would not do: it ends a line at a form feed.
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
     if left := {*_by_text(names), *_left(names)}:
         rest = "no import of this file is changed"
         return source, [f"line {line}: {reason}: {rest}" for line, reason in sorted(left)]
-    # What stands for Optax: one of several in `import a, b`, or all of `from a import b`.
+    # The parts that name Optax: one of several in `import a, b`, or all of `from a import b`.
     parts: set[Any] = {
         alias if isinstance(node, ast.Import) else node
         for node in names.parents
@@ -110,7 +110,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
         start = starts[part.lineno - 1] + part.col_offset
         end = starts[part.end_lineno - 1] + part.end_col_offset
         if isinstance(part, ast.alias) and part.asname is None:
-            new = b"canonopt as optax"  # from which all submodules are reached
+            new = b"canonopt as optax"  # all submodules are reached from it
         else:
             new = text[start:end].replace(b"optax", b"canonopt", 1)
         text = text[:start] + new + text[end:]
@@ -120,7 +120,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
 class _Names:
     """The names of a file: the parent of each node, the uses of each name, and canonopt's.
 
-    Scopes do not count: a name that an import binds anywhere is that of the import everywhere.
+    Scopes do not count: a name that an import binds anywhere stands for the import everywhere.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -140,7 +140,7 @@ class _Names:
 
 
 def _of_optax(node: ast.AST) -> Iterator[tuple[ast.alias, str]]:
-    """Yield what a statement imports from Optax, and the module that has it."""
+    """Yield each name that a statement imports from Optax, and the module that has it."""
     if isinstance(node, ast.Import):
         found = ((alias, alias.name) for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -166,7 +166,7 @@ def _left(names: _Names) -> Iterator[tuple[int, str]]:
 
 
 def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tuple[int, str]]:
-    """Yield where `name`, which stands for `path` of Optax, must not become canonopt's."""
+    """Yield the lines where `name`, `path` of Optax, must not become canonopt's, and the reason."""
     if _found(path) is None:
         yield alias.lineno, f"canonopt has no {path}"
     if name in names.ours:
@@ -206,7 +206,7 @@ def _has_module(path: str) -> bool:
 
 
 def _found(path: str) -> object | None:
-    """Return what a name of Optax stands for, or None: canonopt has all public ones."""
+    """Return the object that a name of Optax stands for, or None: canonopt has all public names."""
     found: object = optax
     for name in path.split(".")[1:]:
         found = None if name.startswith("_") else getattr(found, name, None)
@@ -221,7 +221,7 @@ def _is_module(path: str) -> bool:
 
 
 def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
-    """Yield where a function is given the name of something in Optax, with the line."""
+    """Yield the lines where a function gets the name of something in Optax, with the reason."""
     for node, parent in names.parents.items():
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
@@ -234,5 +234,5 @@ def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
 
 
 def _last_name(node: ast.AST) -> str | None:
-    """Return the last name of what `node` refers to: `patch` of `mock.patch`."""
+    """Return the last name in a reference: `patch` of `mock.patch`."""
     return getattr(node, "attr", getattr(node, "id", None))

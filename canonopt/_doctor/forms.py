@@ -12,10 +12,10 @@ from .._recompiles import STAGES
 from .._texts import aligned, times
 from .comparing import side_by_side
 
-_MAX_TOLD = 10  # functions below the table
+_MAX_TOLD = 10  # the most functions below the table
 
 _Dict: TypeAlias = Mapping[str, Any]
-_Line: TypeAlias = tuple[str, str]  # with its style in rich
+_Line: TypeAlias = tuple[str, str]  # a text and its style in rich
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ def as_colored_text(report: _Dict) -> str:
 
 
 def as_html(report: _Dict) -> str:
-    """Return all of it as one page that needs no other file. Raises `ImportError` without rich."""
+    """Return the whole report as one HTML page. Raises `ImportError` if rich is missing."""
     return _printed(report, is_whole=True, record=True, width=200).export_html()
 
 
@@ -43,13 +43,13 @@ def _printed(report: _Dict, is_whole: bool, **options: Any) -> Any:
 
     console = Console(file=io.StringIO(), highlight=False, markup=False, emoji=False, **options)
     for text, style in _lines(report, is_whole):
-        # Not folded, so that the line to write can be copied.
+        # Long lines are not folded, so that the line to write can be copied.
         console.print(text, style=style, soft_wrap=True)
     return console
 
 
 def with_short_paths(text: str) -> str:
-    """Make paths relative to the working directory, or to where packages are installed."""
+    """Make paths relative to the working directory, or to the folder of installed packages."""
     return re.sub(r"[^\s(]*/site-packages/", "", text.replace(os.path.join(os.getcwd(), ""), ""))
 
 
@@ -60,7 +60,7 @@ def _lines(report: _Dict, is_whole: bool) -> Iterator[_Line]:
 
 
 def _head(report: _Dict) -> Iterator[_Line]:
-    """Yield what is said of the whole run, and the table."""
+    """Yield the facts about the whole run, and the table."""
     names = ("seconds", "compile_seconds", "lost_seconds")
     total, compiling, lost = (f"{report[name]:.2f} s" for name in names)
     facts = [
@@ -79,7 +79,7 @@ def _head(report: _Dict) -> Iterator[_Line]:
 def verdict(report: _Dict) -> str | None:
     """Return a line in place of a table, or of the causes below it."""
     if not report["findings"]:
-        # A note says why, if none could be seen.
+        # If functions could not be seen, a note says why.
         has_notes = report["problems"] or report["notes"]
         return None if has_notes else "No function of the script was compiled."
     if report["recompiled"] or report["stale"]:
@@ -134,7 +134,7 @@ def _tried(report: _Dict) -> Iterator[_Line]:
 
 
 def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:
-    """Yield each stale read, then the causes of each function, and where the start went."""
+    """Yield each stale read, then the causes of each function, then where the start went."""
     for read in report["stale"]:
         first, *rest = read["lines"]
         yield from (("", ""), (first, "bold"), *((line, "") for line in rest))
@@ -156,7 +156,7 @@ def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:
 
 
 def told(report: _Dict) -> list[_Dict]:
-    """Return what is repeated, most expensive first, then what is expected or failed."""
+    """Return the functions that repeat, most expensive first, then those with other causes."""
     repeated = [each for each in report["findings"] if each["repeated"]]
     repeated.sort(key=lambda each: -each["lost_seconds"])
     both = (*report["findings"], *report["lines"])
@@ -180,7 +180,7 @@ def as_json(report: _Dict) -> str:
 def as_perfetto(report: _Dict) -> str:
     """Return a timeline that https://ui.perfetto.dev opens: a row for each function and process.
 
-    In the trace event format, with times in microseconds:
+    It has the trace event format, with times in microseconds:
     https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """
     numbers = {process["name"]: i for i, process in enumerate(report["processes"])}

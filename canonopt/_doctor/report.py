@@ -1,4 +1,4 @@
-"""The report on a run: one value of dicts, lists and texts, of which all forms are made."""
+"""The report on a run: one dict of dicts, lists and texts, which all forms render."""
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from .._recompiles import COUNTS, Cause, FunctionLog
 from .start import start_of
 from .stream import Process, Told
 
-VERSION = 4  # of the layout of a report
+VERSION = 4  # version of the layout of a report
 _COUNTS = (*COUNTS, "seconds", "lost_seconds", "omitted")
 
 
@@ -23,15 +23,15 @@ def report_on(
     problems: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return all that is found out about the run of a command.
+    """Return the report on the run of a command.
 
     **Arguments:**
 
-    - `status`: None if another machine runs it.
-    - `started`: seconds since the epoch.
-    - `problems`: why the counts are wrong, if they are.
+    - `status`: the exit status; None if another machine runs the command.
+    - `started`: the time of the start, in seconds since the epoch.
+    - `problems`: the reasons if the counts are wrong.
     """
-    processes = [process for process in processes if process.told]  # that compiled anything
+    processes = [process for process in processes if process.told]  # they compiled something
     found = [_function(told, started) for told in _by_function(processes)]
     functions = [each for each in found if not each["is_line"]]
     lines = [each for each in found if each["is_line"]]
@@ -45,7 +45,7 @@ def report_on(
         "recompiled": any(each["repeated"] for each in found),
         "problems": [*problems],
         "notes": [*notes],
-        # Functions of the user, and lines that ran what JAX or a library compiled again.
+        # Functions of the user, and lines at which JAX or a library compiled something again.
         "findings": [*functions, *(each for each in lines if each["repeated"])],
         "lines": [each for each in lines if not each["repeated"]],
         "stale": _stale(processes),
@@ -59,12 +59,12 @@ def report_on(
 
 
 def _by_function(processes: Iterable[Process]) -> list[dict[str, Told]]:
-    """Return each function or line once, by its name and place, as each process tells of it."""
+    """Return the functions and lines, each once, with the facts from each process."""
     found: dict[object, dict[str, Told]] = {}
     for process in processes:
         seen: collections.Counter[object] = collections.Counter()
         for told in process.told:
-            # Functions of one name may be on one line: then by their order.
+            # Functions of one name may be on one line: then their order tells them apart.
             key = told.log.name, told.log.place, told.log.is_line
             seen[key] += 1
             found.setdefault((*key, seen[key]), {})[process.name] = told
@@ -80,7 +80,7 @@ def _function(told: Mapping[str, Told], started: float) -> dict[str, Any]:
     first = next(iter(logs.values()))
     return {
         **{name: getattr(first, name) for name in ("name", "place", "title", "is_line")},
-        # Whether a process traced or compiled it again, and need not have.
+        # Whether a process traced or compiled it again without need.
         "repeated": any(each["repeated"] for each in counts.values()),
         **{name: sum(each[name] for each in counts.values()) for name in _COUNTS},
         "by_process": counts,
@@ -99,11 +99,11 @@ def _function(told: Mapping[str, Told], started: float) -> dict[str, Any]:
 
 
 def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
-    """Return the causes, each once, with the processes that have it."""
+    """Return the causes, each once, with the processes that have the cause."""
     alike: dict[object, list[tuple[str, Cause]]] = {}
     for process, log in logs.items():
         for cause in log.causes():
-            # Not by the values: each process may have other ones.
+            # Values do not count: they may differ in each process.
             changes = ((change.path, change.kind, change.fix) for change in cause.changes)
             key = cause.what, cause.note, cause.is_avoidable, *changes
             alike.setdefault(key, []).append((process, cause))
@@ -124,7 +124,7 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
 
 
 def _stale(processes: Iterable[Process]) -> list[dict[str, Any]]:
-    """Return what went on with an old value, each once though several processes have it."""
+    """Return the stale reads, each only once, even if several processes have it."""
     found: dict[object, Any] = {}
     for read in (read for process in processes for read in process.stale):
         key = (read.function, read.place, *(value.path for value in read.values))

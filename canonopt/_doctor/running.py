@@ -1,4 +1,4 @@
-"""Runs a command as it is, with canonopt listening in each Python process that it starts."""
+"""Run a command as it is, and let canonopt listen in each Python process that it starts."""
 
 import contextlib
 import os
@@ -25,21 +25,21 @@ def watched(
     with_canonopt: bool = False,
     output: bytearray | None = None,
 ) -> dict[str, Any]:
-    """Run a command to its end, and report on it. Raises `OSError` if there is no such command.
+    """Run a command to its end, and report on it. Raises `OSError` if the command does not exist.
 
     **Arguments:**
 
-    - `folder`: where its processes leave their streams.
+    - `folder`: the folder in which its processes leave their streams.
     - `with_canonopt`: whether to put canonopt's factories in the place of Optax's.
-    - `output`: gets what the command prints. It has no input then, which only one of several runs
-        could read.
+    - `output`: gets the text that the command prints. The command has no input then, because only
+        one of several runs could read it.
     """
     with tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True) as made:
         # A process that goes on may still write into the folder.
         folder = os.path.abspath(folder or made)
         environment = {
             **os.environ,
-            # Without an empty entry, which is the working directory.
+            # An empty entry would be the working directory.
             "PYTHONPATH": os.pathsep.join(filter(None, [_STARTUP, os.environ.get("PYTHONPATH")])),
             sitecustomize.FOLDER: folder,
             sitecustomize.TRY: "1" if with_canonopt else "",
@@ -50,7 +50,7 @@ def watched(
         _outlive(process)
         while output is not None and (found := process.stdout.read1()):  # pyright: ignore
             output += found
-            with contextlib.suppress(OSError):  # the reader of ours may be gone
+            with contextlib.suppress(OSError):  # our own reader may be gone
                 sys.stdout.flush()
                 sys.stdout.buffer.write(found)
                 sys.stdout.buffer.flush()
@@ -58,7 +58,7 @@ def watched(
         seconds = time.time() - started
         processes, problems = read(Path(folder))
     name = shlex.join(command[1:] if command[0] == sys.executable else command)
-    status = code if code >= 0 else 128 - code  # as a shell tells it
+    status = code if code >= 0 else 128 - code  # as in a shell
     ended = f"The command ended with status {status} before it imported jax."
     problems = problems if processes else problems or [ended if status else _UNWATCHED]
     notes = _notes(processes, process.pid, code)
@@ -73,7 +73,7 @@ _UNWATCHED = (
 
 
 def attached(path: str) -> dict[str, Any]:
-    """Report on what others write or have written. Raises `ValueError` if that is no stream."""
+    """Report on streams that others write or wrote. Raises `ValueError` if there is no stream."""
     processes, problems = read(Path(path))
     if not processes:
         raise ValueError(next(iter(problems), f"{path} has no stream of canonopt doctor"))
@@ -84,13 +84,13 @@ def attached(path: str) -> dict[str, Any]:
 
 
 def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) -> list[str]:
-    """Return how processes ended, if not in the usual way, and what canonopt failed to find."""
+    """Return notes on processes that ended in an unusual way, and on errors of canonopt."""
     notes = []
     if code < 0:
         names = {-number: number.name for number in signal.Signals}
-        # A real-time signal has no name.
+        # A real-time signal does not have a name.
         notes.append(f"The command was killed by {names.get(code, f'signal {-code}')}.")
-    # A fork ends with `os._exit` as a rule.
+    # As a rule, a fork ends with `os._exit`.
     found = [each for each in processes if not (each.is_ended or each.start["fork"])]
     others = [each.title for each in found if each.start["pid"] != pid]
     if len(others) < len(found) and code >= 0:
@@ -103,7 +103,7 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
 
 
 def _outlive(process: subprocess.Popen[bytes]) -> None:
-    """Outlive the signals that end a command, for its report, and pass them on to it."""
+    """Outlive the signals that end a command, to report on it, and pass them on to it."""
     passed_on = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
     def pass_on(number: int, _: object) -> None:

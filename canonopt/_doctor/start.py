@@ -1,12 +1,12 @@
-"""Where the time goes until the slowest function, as a rule the step, can run."""
+"""The time until the slowest function can run, which is the step as a rule, and where it goes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .._recompiles import STAGES
 
-_WORTH_SECONDS = 1.0  # of tracing and compiling: less is not worth a reader's time
-_MAX_LINES = 3  # that are named
+_WORTH_SECONDS = 1.0  # less tracing and compiling is not worth a reader's time
+_MAX_LINES = 3  # the most lines that are named
 
 _ON = "export JAX_COMPILATION_CACHE_DIR=~/.cache/jax"
 _SHORT_TOO = "export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0"
@@ -15,9 +15,9 @@ _Dict: TypeAlias = Mapping[str, Any]
 
 
 def start_of(report: _Dict) -> dict[str, Any] | None:
-    """Return where a start went, of the process that took longest; None if it was short.
+    """Return where the start of the slowest process went; None if it was short.
 
-    A table of seconds, the first row with its titles, and what would shorten the start.
+    It has a table of seconds, with titles in the first row, and advice that shortens the start.
     """
     found = (start for process in report["processes"] if (start := _start(report, process)))
     return max(found, key=lambda start: start["seconds"], default=None)
@@ -76,7 +76,7 @@ def _on_lines(lines: Sequence[tuple[_Dict, Sequence[_Dict]]]) -> Iterator[str]:
         if (seconds := _seconds(moments)) >= _WORTH_SECONDS / 10:
             count = f"{len(moments)} programs" if len(moments) > 1 else "a program"
             yield f"{line['name']} compiled {count}, {seconds:.2f} s"
-    # A restart of a 12-layer transformer: 4.8 s with its parameters initialized, 2.9 s without.
+    # A restart of a 12-layer transformer took 4.8 s if it initialized its parameters, else 2.9 s.
     if sum(_seconds(moments) for _, moments in lines) >= _WORTH_SECONDS:
         yield (
             "hint: if these lines initialize what a checkpoint replaces, restore into the shapes "
@@ -93,7 +93,7 @@ def _on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) -> Iterat
     times = [moment["compile_seconds"] for moment in moments]
     short = sum(seconds for seconds in times if seconds < least)
     if is_on and short >= _WORTH_SECONDS and misses:
-        # The same restart: 11.7 s with the default threshold, 4.8 s with 0.
+        # The same restart took 11.7 s with the default threshold, and 4.8 s with 0.
         few = f"{sum(seconds < least for seconds in times)} programs, {short:.2f} s"
         left_out = f"leaves out what compiles in less than {least:g} s: {few}"
         yield f"hint: JAX's persistent cache {left_out}"

@@ -1,7 +1,7 @@
 """The stream from a process to the doctor: a line of JSON for each trace and compile.
 
 `listen` writes the lines, and `read` makes logs of them again. `docs/doctor-stream.md` describes
-them.
+the lines.
 """
 
 import atexit
@@ -36,11 +36,11 @@ from .._recompiles import (
 )
 from ..errors import UnsupportedVersionError
 
-VERSION = 2  # of the lines. A new field is no new version.
-_MAX_TEXT = 1000  # characters of each string
-_MAX_LEAVES = 2000  # of a call
+VERSION = 2  # version of the lines, which a new field does not change
+_MAX_TEXT = 1000  # the most characters of a string
+_MAX_LEAVES = 2000  # the most leaves of a call
 
-# What is written of entries, under the same names.
+# These fields of entries are written, under the same names.
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
     *(*STAGES, "error"),
@@ -54,7 +54,7 @@ _ENTRY = (
 class StreamRecorder(Recorder):
     """Writes a record for each trace and compile.
 
-    Under the lock under which counts are counted, so no later line has smaller ones.
+    It writes while it holds the lock of the counts, so a later line never has smaller counts.
     """
 
     def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
@@ -62,14 +62,14 @@ class StreamRecorder(Recorder):
         self.restart()
 
     def restart(self) -> None:
-        """Forget everything, as in a fork, whose stream begins with no function."""
+        """Forget everything, as in a fork: its stream begins without functions."""
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
-        # Entries have times of `perf_counter`, which starts anywhere.
+        # Entries have times of `perf_counter`, which may start at any time.
         self._epoch = time.time() - time.perf_counter()
 
     def tell(self, event: str, **fields: Any) -> None:
-        """Write a record. Never raises, for it runs in the user's calls."""
+        """Write a record. It never raises an error, for it runs in the user's calls."""
         with contextlib.suppress(Exception):
             self._write(_cut({"event": event, "time": time.time(), **fields}))
 
@@ -103,13 +103,13 @@ class StreamRecorder(Recorder):
             "kind": "line" if log.is_line else "function",
             **{name: getattr(log, name) for name in ("name", "place", *COUNTS)},
         }
-        if entry in log.entries:  # else there are too many
+        if entry in log.entries:  # it is left out if there are too many
             found["entry"] = entry_record(entry, log.entries.index(entry), self._epoch)
         self.tell(event, **found)
 
 
 def entry_record(entry: Entry, number: int, epoch: float) -> dict[str, Any]:
-    """Return what is written of an entry; `epoch` is when `perf_counter` was 0."""
+    """Return the record of an entry; `epoch` is the time when `perf_counter` was 0."""
     facts = {name: getattr(entry, name) for name in _ENTRY}
     return {"number": number, "time": epoch + entry.at, **facts, **_differences(entry)}
 
@@ -121,7 +121,7 @@ def _differences(entry: Entry) -> dict[str, Any]:
     told = ((path, leaf) for path, leaf in found.items() if leaf.kind != "node")
     for path, leaf in itertools.islice(told, _MAX_LEAVES):
         leaves[path] = leaf.text
-        # Of a static value, what is in it too: two optimizers have one name.
+        # A static value is told with its parts: two optimizers may have one name.
         parts = itertools.islice(leaf.parts.items(), MAX_ENTRIES)
         leaves.update((f"{path} with {name}", part.text) for name, part in parts)
     if (told := entry.explanation) is None:
@@ -130,14 +130,14 @@ def _differences(entry: Entry) -> dict[str, Any]:
 
 
 def _cache_settings() -> dict[str, Any]:
-    """Return if JAX's persistent cache is on, and how long a compile takes that it keeps."""
+    """Return whether JAX's persistent cache is on, and how long a compile must take to be kept."""
     flags: Any = jax.config
     least = flags.jax_persistent_cache_min_compile_time_secs
     return {"is_on": has_persistent_cache(), "min_seconds": least}
 
 
 def _cut(value: Any) -> Any:
-    """Cut each string in a record."""
+    """Cut long strings in a record."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_TEXT else f"{value[: _MAX_TEXT - 3]}..."
     if isinstance(value, dict):
@@ -146,7 +146,7 @@ def _cut(value: Any) -> Any:
 
 
 def listen(write: Callable[[dict[str, Any]], None]) -> None:
-    """Write what this process traces and compiles from now on, until it ends.
+    """Write each trace and compile of this process from now on, until it ends.
 
     Raises `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
     """
@@ -174,15 +174,15 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
 
 @attrs.frozen
 class Told:
-    """A function or a line, as the stream of a process tells of it."""
+    """A function or a line, read from the stream of a process."""
 
     log: FunctionLog
-    moments: Sequence[dict[str, Any]]  # what was written of its entries
+    moments: Sequence[dict[str, Any]]  # the records of its entries
 
 
 @attrs.define(eq=False)
 class Process:
-    """One process, as its stream tells it."""
+    """One process, read from its stream."""
 
     start: dict[str, Any]  # the first line
     told: Sequence[Told]  # in the order in which they began
@@ -191,7 +191,7 @@ class Process:
     is_ended: bool = False  # whether there is a last line
     latest: float = 0.0  # the time of the latest line
     problems: Sequence[str] = ()  # why the counts are wrong
-    failures: Sequence[str] = ()  # what canonopt failed to find out
+    failures: Sequence[str] = ()  # errors of canonopt itself
     stale: Sequence[StaleRead] = ()
 
     @property
@@ -200,7 +200,7 @@ class Process:
 
 
 def read(path: Path) -> tuple[list[Process], list[str]]:
-    """Return the processes that wrote these streams, a folder or one file, and what went wrong."""
+    """Return the processes that wrote the streams in a folder, or one file, and the problems."""
     processes: list[Process] = []
     problems = []
     for each in path.glob("*.jsonl") if path.is_dir() else [path]:
@@ -221,13 +221,13 @@ def read(path: Path) -> tuple[list[Process], list[str]]:
 def _record(line: bytes) -> dict[str, Any]:
     try:
         return {**json.loads(line)}
-    except (TypeError, ValueError):  # what has been read is worth a report, also if a disk was full
+    except (TypeError, ValueError):  # the rest is worth a report, even if a disk was full
         text = "some lines of its stream cannot be read"
         return {"event": "problem", "time": 0.0, "text": text}
 
 
 def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
-    """Return the process that wrote these records. Raises `ValueError` if they are no stream."""
+    """Return the process that wrote these records. Raises `ValueError` if they are not a stream."""
     start = records[0]
     if (start.get("event"), start.get("version")) != ("start", VERSION):
         raise ValueError(f"{path} is not a stream of canonopt doctor, version {VERSION}")
@@ -245,7 +245,7 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
     stale = {record["number"]: record for record in found["stale"]}
     return Process(
         start,
-        # What is inside of another function ends before it.
+        # A function inside of another one ends before it, so the start decides the order.
         sorted(told, key=lambda each: [entry.at for entry in each.log.entries[:1]]),
         counted[-1]["cache"] if counted else None,
         is_ended=bool(found["end"]),
@@ -275,5 +275,5 @@ def _stale(record: dict[str, Any]) -> StaleRead:
 
 
 def _made(kind: Any, record: dict[str, Any]) -> Any:
-    """Return what a record tells of, which has more fields, or fewer if it is older."""
+    """Return the object of a record, which may have more fields, or fewer if it is older."""
     return kind(**{f.alias: record[f.alias] for f in attrs.fields(kind) if f.alias in record})

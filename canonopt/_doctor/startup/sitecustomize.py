@@ -1,4 +1,4 @@
-"""Has canonopt listen in this process, right after it has imported jax.
+"""Let canonopt listen in this process, right after it has imported jax.
 
 `canonopt doctor` puts this folder into PYTHONPATH, so that each Python process that the command
 starts imports this module before anything else. It may be any Python, with or without canonopt.
@@ -13,11 +13,11 @@ import time
 
 FOLDER = "CANONOPT_DOCTOR_STREAMS"  # the variable with the folder to write into
 TRY = "CANONOPT_DOCTOR_TRY"  # the variable that puts canonopt's factories in Optax's place
-VERSION = 2  # of the stream
+VERSION = 2  # version of the stream
 
 
 class Stream:
-    """The file that this process writes. A fork has a file of its own."""
+    """The file that this process writes. A fork writes a file of its own."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -29,7 +29,7 @@ class Stream:
         self._path, self._lock = "", _thread.RLock()
 
     def write(self, *records) -> None:
-        """Add lines, after a first one about the process."""
+        """Add lines, after a first line about the process."""
         try:
             import json
 
@@ -37,7 +37,7 @@ class Stream:
                 if not self._path:
                     records = (self._start(), *records)
                 lines = "".join(f"{json.dumps(record)}\n" for record in records)
-                # Opened each time, since a script may close all files that it does not know.
+                # It is opened each time, since a script may close all files that it does not know.
                 file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
                 try:
                     os.write(file, lines.encode())
@@ -55,7 +55,7 @@ class Stream:
         import socket
 
         started, host, pid = time.time(), socket.gethostname(), os.getpid()
-        # With the time, since a process may be replaced by another of the same number.
+        # The name has the time, since a later process may have the same number.
         self._path = os.path.join(self._folder, f"{host}-{pid}-{int(started * 1e6)}.jsonl")
         arguments = getattr(sys, "orig_argv", None) or sys.argv
         return {
@@ -74,14 +74,14 @@ class Stream:
 
 
 class Finder:
-    """Finder that calls a function once a module is fully imported, and canonopt too if it began.
+    """Calls a function once a module is fully imported, and canonopt too if its import has begun.
 
     It finds these modules as the other finders do.
     """
 
     def __init__(self, functions) -> None:
         self._functions, self._ready = functions, []
-        self._depth = 0  # of imports inside of imports
+        self._depth = 0  # the depth of imports inside of imports
 
     def find_spec(self, name: str, path=None, target=None):
         if name not in self._functions and name.partition(".")[0] != "canonopt":
@@ -107,7 +107,7 @@ class Finder:
                     self._finish()
 
         try:
-            # On the loader itself, which keeps its type: a script may look at it.
+            # The loader itself is changed, and keeps its type: a script may look at it.
             loader.exec_module = exec_module
         except Exception:
             pass
@@ -145,7 +145,7 @@ def watch(folder: str) -> None:
 
         replace_in_optax()
 
-    # Before the functions that the script registers, so that it runs after them.
+    # This is registered before the functions of the script, so that it runs after them.
     atexit.register(stream.end)
     functions = {"jax": lambda: call(listen)}
     if os.environ.get(TRY):
@@ -158,8 +158,8 @@ if __name__ == "sitecustomize":
         watch(os.environ[FOLDER])
     except Exception:
         pass
-    # Makes way for the module of this name that this one hides. If there is none, Python expects
-    # this `ImportError`, and passes over it.
+    # This makes way for the module of this name that this one hides. If there is none, Python
+    # expects the `ImportError`, and passes over it.
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if entry != here]
     del sys.modules["sitecustomize"]
