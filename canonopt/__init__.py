@@ -48,7 +48,7 @@ def __getattr__(name: str) -> object:
         return found
     if name == "__all__":
         return sorted({*__dir__(), *_specs().find_in(__name__, name)})
-    if name.startswith("_"):  # as pytest and doctest ask for in every module
+    if name.startswith("_"):  # pytest and doctest ask every module for such names
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     return _specs().find_in(__name__, name)
 
@@ -59,7 +59,7 @@ def __dir__() -> list[str]:
 
 def _specs() -> _Any:
     _importlib.import_module("optax")
-    # What comes now makes objects that stay, so the garbage collector would find nothing. A full
+    # The import makes objects that stay, so the garbage collector would find nothing. A full
     # collection of the objects of JAX takes a tenth of the time to import JAX.
     is_enabled = _gc.isenabled()
     _gc.disable()

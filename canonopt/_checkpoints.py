@@ -1,4 +1,4 @@
-"""`restore_like`, which restores a checkpoint as a step expects it, and `manifest`, to check it by.
+"""`restore_like`, which restores a checkpoint as a step expects it, and `manifest`, to check it.
 
 Checkpoint libraries lose what `jax.jit` compares: the weak type, the sharding, and whether an array
 is committed. And they restore the state of one optimizer into that of another without an error.
@@ -20,7 +20,7 @@ _Tree = TypeVar("_Tree")
 
 
 def manifest(tree: Any) -> str:
-    """Return the paths and types of what is in a tree, as one line of JSON.
+    """Return the paths and types of the nodes and leaves of a tree, as one line of JSON.
 
     Save it with a checkpoint, and pass it to `canonopt.restore_like`. Checkpoint libraries do not
     notice all differences by themselves: the state of `adam` has the names, shapes and dtypes of
@@ -36,8 +36,8 @@ def manifest(tree: Any) -> str:
 
     **Arguments:**
 
-    - `tree`: what is saved: a model, a state, a spec, or all of them in a dict, a named tuple or a
-        module. Arrays may be `jax.ShapeDtypeStruct`s.
+    - `tree`: the tree to save: a model, a state, a spec, or all of them in a dict, a named tuple or
+        a module. Arrays may be `jax.ShapeDtypeStruct`s.
 
     **Returns:** for each path the dtype and shape of the array or number, or the class of the node.
     Dicts, lists and tuples are not listed, and neither are leaves such as functions.
@@ -70,9 +70,9 @@ def restore_like(
     - `like`: a pytree, for example a model and the state of `init_like_grads`. Arrays may be
         `jax.ShapeDtypeStruct`s; one without a sharding stands for an array that is not committed.
     - `load`: reads the checkpoint. It is called with `like` in which a `jax.ShapeDtypeStruct`
-        with a sharding stands for each array, which is what orbax and equinox restore into. It
+        with a sharding stands for each array: orbax and equinox restore into such a tree. It
         returns a pytree of that structure, or the list of its leaves.
-    - `manifest`: what `canonopt.manifest` returned for the tree that was saved.
+    - `manifest`: the result of `canonopt.manifest` for the tree that was saved.
 
     **Returns:** a pytree of `like`'s type. Leaves such as functions are those of `like`.
 
@@ -80,13 +80,13 @@ def restore_like(
     with the leaves named, or cannot be read. An error of `load` is its cause; a `FileNotFoundError`
     is raised as it is.
     """
-    # Equinox compares the types of leaves, so what is no array is passed on as it is.
+    # Equinox compares the types of leaves, so leaves that are not arrays are passed on as they are.
     template = jax.tree.map(_as_struct, like)
     try:
         if manifest is not None:
             _check(json.loads(manifest), _contents(template))
         restored = load(template)
-    except (CheckpointError, FileNotFoundError):  # which say what is wrong by themselves
+    except (CheckpointError, FileNotFoundError):  # these already say what is wrong
         raise
     except Exception as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())
@@ -106,7 +106,7 @@ def restore_like(
     if found != structure:
         raise _misfit({"": (str(found), str(structure))})
     del restored
-    # One by one, so that a leaf is freed before the next one is placed.
+    # Leaves are placed one by one, so that a leaf is freed before the next one is placed.
     for i, leaf in enumerate(wanted):
         leaves[i] = _placed(leaves[i], leaf)
     return structure.unflatten(leaves)
@@ -116,7 +116,7 @@ def restore_like(
 
 _ARRAYS = (jax.Array, jax.ShapeDtypeStruct)
 _NUMBERS = (bool, int, float, complex)
-# A checkpoint has no value for any other leaf, a function for example.
+# A checkpoint has no value for other leaves, such as functions.
 _DATA = (*_ARRAYS, np.ndarray, np.generic, *_NUMBERS)
 
 
@@ -135,11 +135,11 @@ def _placed(value: Any, like: Any) -> Any:
     if isinstance(like, _NUMBERS):
         return type(like)(np.asarray(value).item())
     if not isinstance(like, _ARRAYS):
-        # A copy, which can be changed in place. Flax restores what cannot.
+        # The copy can be changed in place. Flax restores arrays that cannot.
         return np.asarray(value)[()] if isinstance(like, np.generic) else np.array(value)
     wanted = like if isinstance(like, jax.ShapeDtypeStruct) else struct_of(like)
     if not isinstance(value, jax.Array):
-        # A copy: on CPU, `device_put` takes the memory of an array in NumPy, which may change.
+        # This copies: on CPU, `device_put` takes the memory of a NumPy array, which may change.
         value = np.array(value, wanted.dtype)
     if wanted.sharding is None:
         return as_type(uncommitted(value), wanted)
@@ -160,7 +160,7 @@ def _contents(tree: Any) -> dict[str, str]:
     def note(path: tuple[Any, ...], node: Any) -> bool:
         name = jtu.keystr(path)
         if isinstance(node, _DATA):
-            if isinstance(node, _NUMBERS):  # by its type: an integer may be too large for JAX
+            if isinstance(node, _NUMBERS):  # the type counts: an integer may be too large for JAX
                 dtype = jnp.result_type(next(kind for kind in _NUMBERS if isinstance(node, kind)))
             else:
                 dtype = node.dtype
@@ -192,7 +192,7 @@ def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
 
 
 def _is_leaf(text: str) -> bool:
-    return text.endswith("]")  # of its shape, while a node has the name of its class
+    return text.endswith("]")  # a leaf ends with its shape, and a node is the name of its class
 
 
 def _misfit(differences: Mapping[str, tuple[str, str]]) -> CheckpointError:

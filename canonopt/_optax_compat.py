@@ -1,7 +1,7 @@
 """Facts about Optax beyond its documented interface.
 
-Each docstring names the behaviour that it relies on. `tests/test_optax_compat.py` fails if Optax
-changes that.
+Each docstring names the behaviour that its function relies on. `tests/test_optax_compat.py` fails
+if Optax changes that behaviour.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ import optax
 def is_transformation(value: Any) -> bool:
     """Return True for a transformation, and for an object with an `init` and an `update`.
 
-    Relies on Optax's wrappers using nothing else of what they wrap: `optax.MultiSteps` is no
-    `GradientTransformation`, and is used as one.
+    Relies on Optax's wrappers, which use only these two of what they wrap: `optax.MultiSteps` is
+    not a `GradientTransformation`, but is used as one.
     """
     if isinstance(value, optax.GradientTransformation):
         return True
@@ -45,7 +45,7 @@ def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
 def is_factory(value: Any) -> bool:
     """Return True for a public value of Optax that builds transformations or schedules.
 
-    Relies on Optax annotating what its functions return, except those in `_NOT_ANNOTATED`.
+    Relies on the return annotations of Optax's functions; those in `_NOT_ANNOTATED` have none.
     """
     function = value.func if isinstance(value, functools.partial) else value
     if not isinstance(function, types.FunctionType):
@@ -67,7 +67,7 @@ def _returned(factory: Any) -> Any:
 
 
 def is_factory_of_factories(factory: Any) -> bool:
-    """Return True for a factory that returns another, as `optax.inject_hyperparams` does."""
+    """Return True for a factory that returns a factory, as `optax.inject_hyperparams` does."""
     made = typing.get_args(_returned(factory))
     return len(made) == 2 and _is_transformation_type(made[1])
 
@@ -79,7 +79,7 @@ def _is_transformation_type(annotation: Any) -> bool:
 def is_optimizer(factory: Any) -> bool:
     """Return True for a factory that Optax documents as an optimizer.
 
-    Relies on the module in which Optax has these, and affects only `canonopt.optimizers`.
+    Relies on the module in which Optax has its optimizers, and affects only `canonopt.optimizers`.
     """
     function = factory.func if isinstance(factory, functools.partial) else factory
     return function.__module__ == "optax._src.alias"
@@ -88,13 +88,13 @@ def is_optimizer(factory: Any) -> bool:
 def dtype_of(value: Any) -> Any:
     """Return JAX's scalar type for any spelling: `"bfloat16"`, an `np.dtype`, NumPy's type.
 
-    Relies on Optax making the same of all spellings of a dtype, so that one dtype is one
+    Relies on Optax, which treats all spellings of a dtype alike, so that one dtype is one
     configuration. Other values are returned unchanged, among them Python's `float`, which means
     another dtype under `jax_enable_x64`.
     """
     is_scalar_type = isinstance(value, type) and issubclass(value, np.generic)
     if is_scalar_type or isinstance(value, str | np.dtype):
-        with contextlib.suppress(TypeError, AttributeError):  # no dtype, or unknown to JAX
+        with contextlib.suppress(TypeError, AttributeError):  # not a dtype, or unknown to JAX
             dtype = np.dtype(value)
             return getattr(jnp, dtype.name) if dtype.isnative else value
     return value
@@ -104,7 +104,7 @@ def dtype_of(value: Any) -> Any:
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
-    """Return the members of a union; another annotation is the only one."""
+    """Return the members of a union; any other annotation is its only member."""
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return typing.get_args(annotation) if is_union else (annotation,)
 

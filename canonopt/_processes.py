@@ -1,7 +1,7 @@
 """`assert_same_across_processes`, which compares what the processes of a program have built.
 
-`Description` says what is in a value, in text that is the same in every process: no addresses, no
-ids, no order of sets. The processes exchange these texts through the coordinator of JAX.
+`Description` describes a value in text that is the same in every process: without addresses, ids,
+or the order of sets. The processes exchange these texts through the coordinator of JAX.
 """
 
 import enum
@@ -33,7 +33,7 @@ from ._spec import Configured, Dynamic, internals_of
 from ._texts import PLAIN, fields_of, text_of
 from .errors import MissingProcessError, ProcessMismatchError
 
-# How many times it was called. All processes call it in the same order, so this names a call.
+# The number of the next call. All processes call in the same order, so the number names a call.
 _calls = itertools.count()
 _NAME = "canonopt.assert_same_across_processes"
 
@@ -55,13 +55,13 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 
     Functions are compared by their code, defaults, captured variables, and the globals that they
     name; modules and other objects by their fields. Arrays are compared by type, placement and
-    values. Of an array that is split over processes, each has other values, so these are left out.
+    values. If an array is split over processes, the values are left out, because they differ.
 
     **Arguments:**
 
-    - `spec_or_model`: a spec, a model, or any other pytree or object. A tuple for several.
+    - `spec_or_model`: a spec, a model, or any other pytree or object, or a tuple of several.
         Arrays may be `jax.ShapeDtypeStruct`s.
-    - `timeout`: how many seconds to wait for the other processes.
+    - `timeout`: the number of seconds to wait for the other processes.
 
     **Returns:** None; in a program of one process, at once.
 
@@ -103,7 +103,7 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 # --- the exchange -------------------------------------------------------------------------------
 
 _Parts = list[tuple[str, str]]  # paths and texts
-_MARGIN = 5  # seconds for what process 0 does after it has waited
+_MARGIN = 5  # seconds for the work of process 0 after it has waited
 
 
 def _key(call: int) -> str:
@@ -114,12 +114,12 @@ class _Verdict(NamedTuple):
     """A message of process 0 to the others."""
 
     missing: list[int]
-    # By process: the path, and what is there in process 0 and in that process.
+    # By process: the path, and the texts there in process 0 and in that process.
     differing: dict[str, tuple[str, str, str]]
 
 
 def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
-    """Publish the parts of process 0, and wait for what the others found."""
+    """Publish the parts of process 0, and wait for the results of the others."""
     key, until = _key(call), time.monotonic() + timeout
     others.set(f"{key}/parts", zlib.compress(json.dumps(parts).encode()))
     while True:
@@ -131,7 +131,7 @@ def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdi
     missing = [index for index in range(1, others.count) if str(index) not in results]
     differing = {index: result for index, result in results.items() if result is not None}
     verdict = _Verdict(missing, differing)
-    if not missing:  # all are here, so none still reads what belongs to the call before
+    if not missing:  # all are here, so none still reads the keys of the earlier call
         others.delete(_key(call - 1))
     others.set(f"{key}/verdict", json.dumps(verdict).encode())
     return verdict
@@ -159,7 +159,7 @@ def _first_difference(theirs: _Parts, ours: _Parts) -> tuple[str, str, str] | No
 
 
 def _by_path(parts: _Parts) -> dict[str, str]:
-    """Return the text of each path: of several parts if a class and its base have a method."""
+    """Return the text of each path; it has several parts if a class and its base have a method."""
     found: dict[str, str] = {}
     for path, text in parts:
         found[path] = f"{found[path]}, {text}" if path in found else text
@@ -168,8 +168,8 @@ def _by_path(parts: _Parts) -> dict[str, str]:
 
 # --- what is in a value -------------------------------------------------------------------------
 
-_MAX_PARTS = 100_000  # what comes after these is not compared
-_MAX_SHOWN = 200  # characters of a value; of a longer one a digest tells the rest
+_MAX_PARTS = 100_000  # further parts are not compared
+_MAX_SHOWN = 200  # the most characters of a value; a digest stands for the rest
 
 _Named = Iterable[tuple[str, Any]]
 
@@ -177,13 +177,13 @@ _Named = Iterable[tuple[str, Any]]
 class Description:
     """The parts of a value in the order of the code that made it, outer parts first.
 
-    The path of a part is that of what it belongs to, and a step such as `.mask` or `[1]`, or after
-    a colon what it is: `args[1].mask: captured variable 'x'`.
+    The path of a part is the path of its owner, and a step such as `.mask` or `[1]`, or after a
+    colon the name of the part: `args[1].mask: captured variable 'x'`.
     """
 
     def __init__(self, value: Any) -> None:
         self.parts: _Parts = []
-        # What was taken apart, by id. Kept, so that no other object gets such an id.
+        # Values that were taken apart, by id. They are kept, so that no other object gets an id.
         self._taken_apart: dict[int, Any] = {}
         self._add("", value)
 
@@ -201,7 +201,7 @@ class Description:
                 self._add(path + step, part)
 
     def _described(self, value: Any) -> tuple[str, _Named]:
-        """Return what a value is, in text, and its parts, each with its name."""
+        """Return the text of a value, and its parts, each with its name."""
         kind = type(value)
         if (text := _text_of_whole(value)) is not None:
             return text, ()
@@ -230,7 +230,7 @@ class Description:
             steps = [f".{name}" for name in getattr(kind, "_fields", ())]
             steps = steps or [f"[{i}]" for i in range(len(value))]
             return f"{kind.__name__} of length {len(value)}", zip(steps, items, strict=True)
-        # The text of a library's object may say what it is equal to, as that of a dtype.
+        # The text of a library's object may say to what it is equal, as the text of a dtype does.
         is_plain = is_library_class(kind) and kind.__eq__ is not object.__eq__
         text = text_of(value) if is_plain and not fields_of(kind) else f"a {_name(kind)}"
         return text, [*_methods(kind), *_attributes(value)]
@@ -252,7 +252,7 @@ class Description:
 
 
 def _text_of_whole(value: Any) -> str | None:
-    """Return what a value without parts is; `None` for any other."""
+    """Return the text of a value without parts; `None` for any other value."""
     if type(value) in PLAIN or isinstance(value, Dynamic):
         return repr(value)
     if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
@@ -270,7 +270,7 @@ def _text_of_whole(value: Any) -> str | None:
 
 
 def _methods(kind: type) -> _Named:
-    """Return the methods of a class of the user's, whose code may be another one, too."""
+    """Yield the methods of a class of the user's, whose code may differ, too."""
     for base in kind.__mro__:
         for name in () if is_library_class(base) else vars(base):
             method = getattr(base, name, None)
@@ -283,10 +283,10 @@ def _methods(kind: type) -> _Named:
 def _attributes(value: Any) -> _Named:
     kind = type(value)
     if is_library_class(kind) and not callable(value) and jtu.all_leaves([value]):
-        return  # such as a logger, which may be in another state in each process
+        return  # its state may differ in each process, as that of a logger
     slots = ((slot.__name__, part) for slot, part in slots_of(value))
     for name, part in (*slots, *attributes_of(value).items()):
-        # What is computed once may not have been computed yet.
+        # A cached property may not have been computed yet.
         is_cached = isinstance(getattr(kind, name, None), functools.cached_property)
         if part is not UNBOUND and not is_cached:
             yield f".{name}", part

@@ -32,11 +32,11 @@ def fields_of(kind: type) -> Sequence[Any]:
     return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
 
 
-# Not `equinox.tree_pformat`, which shows all of a large value and memory addresses; nor `reprlib`,
-# which knows no arrays, functions or dataclasses, and leaves out how many items there are.
+# `equinox.tree_pformat` would not do: it shows all of a large value, and memory addresses. Neither
+# would `reprlib`: it does not know arrays, functions or dataclasses, and omits the number of items.
 
-_MAX_TEXT = 1000  # characters, and ten times as many of a string
-_MAX_ITEMS = 32  # of a container
+_MAX_TEXT = 1000  # the most characters, and ten times as many for a string
+_MAX_ITEMS = 32  # the most items of a container
 _MAX_NESTING = 3
 _BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 _CONTAINERS = (*_BRACKETS, frozenset, collections.deque, collections.OrderedDict)
@@ -44,10 +44,10 @@ _SHOWN_AS_CONTAINERS = {kind.__repr__ for kind in _CONTAINERS}
 
 
 def text_of(value: Any, depth: int = 0) -> str:
-    """Return a bounded `repr` without addresses. It reads no more of the value than it shows."""
+    """Return a bounded `repr` without addresses. It reads only those parts that it shows."""
     try:
         return _text(value, depth)
-    except Exception:  # from an attribute of a user's class
+    except Exception:  # an attribute of a user's class may raise any error
         return object.__repr__(value)
 
 
@@ -57,7 +57,7 @@ def _text(value: Any, depth: int) -> str:
         return _repr(value[: 10 * _MAX_TEXT]) + (f" and {more} more" if more > 0 else "")
     if isinstance(value, jax.Array | np.ndarray):
         return array_text(value)
-    if isinstance(value, loaded("flax.nnx", "Variable")):  # whose own text has the values
+    if isinstance(value, loaded("flax.nnx", "Variable")):  # its own text has the values
         return f"{type(value).__name__}({text_of(value.raw_value, depth)})"
     if isinstance(value, type):
         return value.__qualname__ if depth else f"class {value.__qualname__}"
@@ -88,7 +88,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
     if kind.__repr__ in _SHOWN_AS_CONTAINERS:
         if isinstance(value, dict):
             return ((f"{text_of(key)}: ", item) for key, item in value.items())
-        # The order of a set may be another one each time.
+        # The order of a set may differ each time.
         is_set = isinstance(value, set | frozenset) and len(value) <= _MAX_ITEMS
         return (("", item) for item in (sorted(value, key=text_of) if is_set else value))
     if isinstance(value, functools.partial):
@@ -104,7 +104,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
 
 
 def is_same_plain(value: Any, default: Any) -> bool:
-    """Return True for a plain value that equals another one, of the same type."""
+    """Return True for a plain value that equals another value of the same type."""
     return type(value) in PLAIN and type(value) is type(default) and value == default
 
 
@@ -143,9 +143,9 @@ def is_gradient_transformation(value: Any) -> bool:
 def built_as(value: Any) -> str | None:
     """Return how Optax built a transformation: `optax.chain(clip_by_global_norm, adamw)`.
 
-    None for other values, and for what Optax did not build. Relies on an `update` being named after
-    the factory around it, and on what those of `chain`, `masked` and `with_extra_args_support`
-    hold. If that has changed, the name is that of the outermost factory.
+    Returns None for other values, and for those that Optax did not build. Relies on the name of an
+    `update`, which has the factory around it, and on the variables that `chain`, `masked` and
+    `with_extra_args_support` capture. If Optax has changed these, it names the outermost factory.
     """
     if not is_gradient_transformation(value):
         return None
@@ -154,7 +154,7 @@ def built_as(value: Any) -> str | None:
     return f"optax.{_factory_of(value.update)}".replace("'", "")
 
 
-# The common optimizers, by what they chain before the learning rate. `'` is for `nesterov=True`.
+# The common optimizers, by the parts before the learning rate. `'` stands for `nesterov=True`.
 _OPTIMIZERS = {
     ("scale_by_adam",): "adam",
     ("scale_by_adam", "add_decayed_weights"): "adamw",

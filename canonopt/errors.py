@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 class CanonoptError(Exception):
     """Base class of the errors that canonopt raises.
 
-    The facts are attributes, each `None` if it does not apply. `str(error)` is the problem and the
+    The facts are attributes; one that does not apply is `None`. `str(error)` is the problem and the
     fix, which is on a line of its own if the problem has several lines.
 
     - `problem`: what happened.
     - `fix`: what to write instead.
     - `path`: the argument, field or leaf that the error is about.
-    - `before`, `after`: what differs, in words.
+    - `before`, `after`: the difference, in words.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ExcessError(CanonoptError, AssertionError):
     """A function was traced or compiled more often than its limit allows."""
 
     def __str__(self) -> str:
-        # As the lines of a report, which a log and the doctor have too.
+        # The text is like the lines of a report, which a log and the doctor have too.
         return "\n  write: ".join(filter(None, (self.problem, self.fix)))
 
 
@@ -137,7 +137,7 @@ class MissingProcessError(CanonoptError, RuntimeError):
 class UnsupportedVersionError(CanonoptError, RuntimeError):
     """The installed JAX or Equinox differs from the tested versions, and canonopt cannot go on.
 
-    Raised when counting starts or ends, or when processes are to be compared.
+    It is raised when counting starts or ends, or when processes are to be compared.
 
     - `name`: the name in JAX or Equinox that is gone or has changed.
     - `package`, `version`: the installed package and its version.
@@ -155,14 +155,14 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
 
 
 class RecompileWarning(UserWarning):
-    """With `mode="warn"`: a function was traced or compiled more often than its limit allows."""
+    """A function was traced or compiled more often than its limit allows, with `mode="warn"`."""
 
 
 # --- why a value is not the same as that of another build ---------------------------------------
 
 
 class Reason(NamedTuple):
-    """Why a part cannot be compared by value. Continues a sentence that begins with the part."""
+    """Why a part cannot be compared by value: `why` continues a sentence that begins with it."""
 
     why: str
     fix: str
@@ -247,7 +247,7 @@ OF_LIBRARY = Reason(
 
 
 def impure(name: str) -> Reason:
-    """Return the reason for what of a library can differ each time, as `time.time`."""
+    """Return the reason for a name of a library that can give other values, as `time.time`."""
     return Reason(
         f"uses {name}, which can give another value each time",
         "Use it outside of the function, and pass the result as an argument.",

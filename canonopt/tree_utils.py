@@ -2,5 +2,5 @@
 
 from optax.tree_utils import *
 
-# For deprecated names.
+# Optax finds its deprecated names by this function.
 from optax.tree_utils import __getattr__ as __getattr__  # pyright: ignore
