@@ -1,7 +1,7 @@
 """`restore_like`, which restores a checkpoint as a step expects it, and `manifest`, to check it.
 
-Checkpoint libraries lose what `jax.jit` compares: the weak type, the sharding, and whether an array
-is committed. And they restore the state of one optimizer into that of another without an error.
+Checkpoint libraries lose facts that `jax.jit` compares: the weak type, the sharding, and whether an
+array is committed. And they restore the state of one optimizer into another's without an error.
 """
 
 import json

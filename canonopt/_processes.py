@@ -1,4 +1,4 @@
-"""`assert_same_across_processes`, which compares what the processes of a program have built.
+"""`assert_same_across_processes`, which compares the specs or models that processes have built.
 
 `Description` describes a value in text that is the same in every process: without addresses, ids,
 or the order of sets. The processes exchange these texts through the coordinator of JAX.

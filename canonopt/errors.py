@@ -150,7 +150,7 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
             f"Tested: {tested}.",
             f'Write: pip install "{tested}", or upgrade canonopt.',
         )
-        self.args = (name, package, version, tested, purpose)  # for a pickle
+        self.args = (name, package, version, tested, purpose)  # a pickle needs these
         self.name, self.package, self.version, self.tested = name, package, version, tested
 
 

@@ -31,7 +31,7 @@ def report_on(
     - `started`: the time of the start, in seconds since the epoch.
     - `problems`: the reasons if the counts are wrong.
     """
-    processes = [process for process in processes if process.told]  # they compiled something
+    processes = [process for process in processes if process.told]  # those that compiled something
     found = [_function(told, started) for told in _by_function(processes)]
     functions = [each for each in found if not each["is_line"]]
     lines = [each for each in found if each["is_line"]]

@@ -1,8 +1,8 @@
-"""Keys of values, which say what is the same, and the one object for each key.
+"""Keys, which say whether values are the same, and the one object for each key.
 
 - `read` turns values into a key. Two values are the same exactly if their keys are equal.
 - `Table` finds the one object for a key, as long as something uses that object.
-- `Watched` takes an object out of its table when what was read changes before it is traced.
+- `Watched` takes an object out of its table if a value that was read has changed before a trace.
 - `hoist` and `canonicalize` use these for callables and models, the factories of specs for specs.
 
 Begin with `interning`, then `reader`, which walks over values by the rules of the other modules.

@@ -1,4 +1,4 @@
-"""Rules for functions and other callables, which are read by what they do."""
+"""Rules for functions and other callables, which count by the code and values that they use."""
 
 import functools
 import operator
@@ -46,7 +46,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     attributes = vars(function)
     if attributes and (original := attributes.get("__canonical_original__")) is not None:
         if mode == "given":
-            reader.read_instead(original, mode)  # `hoist` was given this one
+            reader.read_instead(original, mode)  # the function that `hoist` was given
         elif not reader.was_seen(function, mode):  # notes it: each call returns its own
             reader.out.append("hoisted")
             reader.add(original, mode)

@@ -1,4 +1,4 @@
-"""Functions that are traced now: what they read, and why some share no program.
+"""Functions that are traced now: the values that they read, and why some share no program.
 
 `read_call` reads a function without the values of the jax arrays that it captures, if they can be
 arguments of its program. `parts.Copy` copies it with other values in their places, such as tracers.

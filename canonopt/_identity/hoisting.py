@@ -58,10 +58,10 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     ```
 
     Functions do the same if they have the same code and read the same values: defaults, captured
-    variables, and the globals that the code names, with the values these have now. What can change,
-    such as a list, is the same only if it is the same object and has the same content. All of it is
-    read again when the function is traced. A function that was traced with other values is not
-    returned again.
+    variables, and the globals that the code names, with the values these have now. A value that can
+    change, such as a list, is the same only if it is the same object and has the same content. All
+    values are read again when the function is traced. A function that was traced with other values
+    is not returned again.
 
     **Arguments:**
 
@@ -272,7 +272,7 @@ def hoisted_field(**kwargs: Any) -> Any:
 
 
 class _Walk:
-    """One walk over a tree, which remembers what it made of each node."""
+    """One walk over a tree, which remembers its result for each node."""
 
     def __init__(self) -> None:
         # Keyed by id, so that one node in two places stays one. Each entry keeps its node alive, so

@@ -186,8 +186,8 @@ def static_fields(cls: type) -> tuple[str, ...]:
 def _is_known_to_jax(cls: type) -> bool:
     """Return True for a class of JAX that is neither a pytree nor frozen.
 
-    JAX finds what belongs to an instance by its identity: the rules of a primitive, the value of a
-    `jax.Ref`.
+    JAX finds data of an instance by the identity of the instance: the rules of a primitive, the
+    value of a `jax.Ref`.
     """
     is_of_jax = cls.__module__.startswith(("jax.", "jaxlib.")) and is_library_class(cls)
     return is_of_jax and not (_is_frozen(cls) or node_functions(cls))
@@ -343,7 +343,7 @@ def _is_unbound_linen_module(value: Any) -> bool:
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "flax.core.frozen_dict.FrozenDict": ("_dict",),
     "flax.typing.HashableMapping": ("_mapping",),  # the static data of nnx modules
-    # Pydantic makes these for each class, of what the class says.
+    # Pydantic makes these for each class, from its definition.
     "pydantic_core._pydantic_core.SchemaSerializer": (),
     "pydantic_core._pydantic_core.SchemaValidator": (),
     **IMMUTABLE,

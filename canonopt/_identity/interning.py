@@ -138,7 +138,7 @@ def clear_caches() -> None:
 class Watched:
     """The reading behind an object in a table: the object leaves the table if it has changed.
 
-    An object is what its key says only as long as nothing that was read changes. So all of it is
+    A key describes its object only as long as nothing that was read changes. So all of it is
     read again whenever the object is traced. A program that was traced with other values is not the
     one for this key; whoever has the object keeps it, and what is built next is new.
     """

@@ -2,7 +2,7 @@
 
 `kind_of` finds the `Kind` of a value: which parts it has, and how to make another value like it
 with other parts. `Graph` follows the parts of a value to all that it leads to. `Copy` copies a
-function with something else in place of the arrays among these.
+function with other values in place of the arrays that it leads to.
 """
 
 import collections
@@ -36,7 +36,7 @@ class Kind:
         Raises `TypeError` if the value cannot be copied.
     - `begin`, `fill`: do the same in two steps, for a value that may lead back to itself: `begin`
         makes an empty value, and `fill` puts its parts in. `begin` also takes a function that
-        returns the variable to capture in place of another one.
+        returns the variable to capture in place of a given one.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Reading:
-    """The key of some values at one moment, and what else was found out while they were read."""
+    """The key of some values at one moment, and other facts that were found in the same walk."""
 
     key: tuple[Hashable, ...] = ()
     is_comparable: bool = True  # whether another build can be the same
@@ -150,7 +150,7 @@ class Reading:
     above: set[int] = dataclasses.field(default_factory=set)
     # The ids of parts that code also reaches in a way that a copy does not change, as by a global.
     shared: set[int] = dataclasses.field(default_factory=set)
-    # By the id of an instance that counts by what code names of it, the names of these attributes.
+    # By the id of each instance that counts only by attributes that code names, the names of these.
     by_name: dict[int, set[str]] = dataclasses.field(default_factory=dict)
 
 
@@ -486,7 +486,7 @@ class Reader:
             self._judge(function, found, holder)
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        """Judge what `function` has reached in a library."""
+        """Judge a value that `function` has reached in a library."""
         if isinstance(value, types.FunctionType) and not is_library_function(value):
             self.add(value, "live")  # somebody has put it there
         elif type(value) in ATOMS or isinstance(value, float | tuple):
@@ -498,7 +498,7 @@ class Reader:
         self.note_reached(value, is_builtin=module is builtins)
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
-        """Note what a value of a library can do, whatever name code has for it."""
+        """Note the effects of a value of a library, whatever name code has for it."""
         self.named.update(_named_by(value))
         self.reads_any_attribute |= reflects(value)
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
@@ -694,7 +694,7 @@ def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
 _REGISTRY = type(vars(abc.ABC)["_abc_impl"])
 LOGGERS = logging.Logger, logging.RootLogger
 _MESSAGES = "critical debug error exception fatal info log warn warning".split()
-# These may read more of a logger than its level, and code does not name what they read.
+# These may read attributes of a logger besides its level, and code does not name the attributes.
 _OF_LOGGERS = frozenset(dir(logging.Logger)).difference(
     *(dir(object), _MESSAGES, ("isEnabledFor", "getEffectiveLevel"))
 )

@@ -35,7 +35,7 @@ from .instances import (
 )
 from .reader import ATOMS, LOGGERS, NOW, HoldsArray, Mode, Reader, Rule, fixed
 
-MAX_BYTES = 1 << 16  # the most of a NumPy array, which is read at each build
+MAX_BYTES = 1 << 16  # the largest NumPy array that is read at each build
 
 
 # --- numbers, dtypes and names ----------------------------------------------------------------
@@ -175,7 +175,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
         # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes.
         dtype = (value.dtype.str, repr(value.dtype))
         reader.out += (np.ndarray, *dtype, value.shape, value.flags.writeable)
-        # As long as a program with the array lives, JAX goes on with what it once made of it.
+        # As long as a program with the array lives, JAX goes on with the constant it made of it.
         reader.add_identity(value, None if mode == "live" else ARRAY)
         reader.reading.can_change = reader.reading.reads_data = True
         reader.out.append(value.tobytes())

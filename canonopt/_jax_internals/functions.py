@@ -80,7 +80,7 @@ def has_programs(jitted: Any) -> bool:
 
 
 def jitted_by_equinox(value: Any) -> Any:
-    """Return what `equinox.filter_jit` calls, a result of `jax.jit`; None for any other value.
+    """Return the result of `jax.jit` that `equinox.filter_jit` calls; None for any other value.
 
     All functions of one name share that result. Relies on the name of the class and on its
     attribute `_cached`.
@@ -267,7 +267,7 @@ def jits_itself(function: Any) -> bool:
     # A `jnp.ufunc` jits its function itself.
     if isinstance(found, jnp.ufunc):
         return True
-    # Neither `found` itself counts, nor what the user makes of it, as `jax.jit(jax.vmap(jnp.dot))`.
+    # `found` itself does not count, and neither does `jax.jit(jax.vmap(jnp.dot))` of the user's.
     inside = functions_inside(found)[1:] if is_jitted(found) else ()
     return any(function is inner for inner in inside)
 

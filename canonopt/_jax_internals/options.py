@@ -15,7 +15,7 @@ CAPTURED = "captured_by_canonopt"
 def jit_with_captured(
     call: Callable[..., Any], fn: Callable[..., Any], options: dict[str, Any]
 ) -> Any:
-    """Return `jax.jit(call, **options)`, where `call` takes what `fn` takes, and `CAPTURED`.
+    """Return `jax.jit(call, **options)`, where `call` takes the arguments of `fn`, and `CAPTURED`.
 
     The options are those for `fn`. `call` gets the name and the signature of `fn`, because JAX
     finds static arguments by the signature.

@@ -113,7 +113,7 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def unwatched() -> Iterator[None]:
-    """Let nobody hear what this thread traces and compiles inside the block."""
+    """Let nobody hear of traces and compiles of this thread inside the block."""
     before, _thread.is_unwatched = _thread.is_unwatched, True
     try:
         yield

@@ -43,7 +43,7 @@ class Compile:
     """One compile by XLA, as JAX reports it."""
 
     name: str
-    seconds: float  # also to read the program from the persistent compilation cache
+    seconds: float  # to compile, or to read the persistent compilation cache
     lowering_seconds: float
     # What the persistent cache reported; None if it is off.
     cache: Literal["hit", "miss"] | None
@@ -246,7 +246,7 @@ class MissWatch(Watch):
 
     def check(self) -> None:
         """Raise `UnsupportedVersionError` if misses cannot be watched: all counts would be zero."""
-        if not getattr(jax.config, "jax_no_tracing", False):  # then JAX cannot trace
+        if not getattr(jax.config, "jax_no_tracing", False):  # with it, JAX cannot trace
             _check_misses(loaded("equinox", "filter_jit"))
 
     def _start(self) -> None:

@@ -211,7 +211,7 @@ def _loaded(instruction: dis.Instruction, code: types.CodeType) -> tuple[str, ..
     if _is_attribute(instruction):
         return (f".{name}",) if opname.startswith("LOAD") else ()
     if opname == "LOAD_FAST" and name in (*code.co_cellvars, *code.co_freevars):
-        return ()  # since Python 3.13, for a function that captures the variable itself
+        return ()  # since Python 3.13, it loads the cell for a function that captures it
     variable = _variable(instruction)
     if variable is None:
         return ()
@@ -230,7 +230,7 @@ def _words(constant: Any) -> Iterator[str]:
 def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
     """Return how code may tell a tracer from an array with an instruction, as words for a message.
 
-    By an `except` or a `finally`, which begin with `PUSH_EXC_INFO`. What a `with` does is read.
+    An `except` or a `finally` begins with `PUSH_EXC_INFO`. For a `with`, `__exit__` is read itself.
     """
     opname, name = instructions[i].opname, instructions[i].argval
     if name in TELLS_TRACERS and (opname in _GLOBAL or _is_attribute(instructions[i])):

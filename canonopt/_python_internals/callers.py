@@ -92,7 +92,7 @@ def frames_to_the_user() -> int:
     A `stacklevel` counts frames, and the number that JAX adds depends on the jit and the version.
     """
     found = itertools.takewhile(lambda f: is_library_code(f.f_code, f.f_globals), frames())
-    return sum(1 for _ in found) - 2  # without this function and `frames`
+    return sum(1 for _ in found) - 2  # this function and `frames` do not count
 
 
 _Place: TypeAlias = tuple[int, int]

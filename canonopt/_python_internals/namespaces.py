@@ -24,7 +24,7 @@ from .weak import WeakIdMap
 def loaded(module: str, name: str) -> Any:
     """Return the value that a module has under a name, if the module has been imported.
 
-    Otherwise returns an empty tuple, which has no instances and no subclasses.
+    Otherwise returns an empty tuple, for which `isinstance` and `issubclass` return False.
     """
     return getattr(sys.modules.get(module), name, ())
 

@@ -1,9 +1,9 @@
 """Find the captured variables that can still be rebound, as far as bytecode can tell.
 
-A closure captures variables, not values: `lambda: x` also sees what is assigned to `x` later. So
-the value that `x` has now says what the function does only if no store to `x` can run any more. To
-find out, the analysis looks up the code of the function that owns `x`, and every store to `x` in
-that code and in the code nested in it.
+A closure captures variables, not values: `lambda: x` also sees values that are assigned to `x`
+later. So the value that `x` has now counts only if no store to `x` can run any more. To find out,
+the analysis looks up the code of the function that owns `x`, and every store to `x` in that code
+and in the code nested in it.
 
 It may err in one direction only. A variable that is reported without need costs a compile. A
 variable that is missed would merge two functions that do different things later.

@@ -268,7 +268,7 @@ def no_recompiles(
 ) -> contextlib.AbstractContextManager[CompileLog]:
     """Raise if anything is traced or compiled inside the block, in any thread, and say why.
 
-    Use it for code that runs compiled after a warm-up, as a server does. Cached calls cost no more.
+    Use it for code that is compiled in a warm-up, as in a server. Cached calls cost nothing extra.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp

@@ -38,7 +38,7 @@ from .stale import StaleWatch
 
 
 class Recorder:
-    """Writes what the listeners hear into a log, from any thread, under `misses.lock`."""
+    """Writes events that the listeners hear into a log, from any thread, under `misses.lock`."""
 
     def __init__(self, log: CompileLog | None = None) -> None:
         self.log = CompileLog() if log is None else log
@@ -121,7 +121,7 @@ def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[CompileLog]:
-    """Count, by function, what is traced and compiled inside the block, whoever jitted it.
+    """Count, by function, the traces and compiles inside the block, whoever jitted the function.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -148,7 +148,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
 
     **Arguments:**
 
-    - `all_threads`: whether to count what other threads do in the meantime, too.
+    - `all_threads`: whether to count the events of other threads in the meantime, too.
     - `stale`: whether to report cached calls that go on with a value that has changed since they
         were traced, as `assert_not_stale` finds them. They are in `log.stale` and in the table.
 
@@ -167,7 +167,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
 
 
 def record_everywhere(recorder: Recorder) -> None:
-    """Let a recorder record what every thread does, from now on."""
+    """Let a recorder record the events of every thread, from now on."""
     misses.check()
     active(recorder, all_threads=True).__enter__()
     compiles.listen()

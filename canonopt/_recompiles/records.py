@@ -1,4 +1,4 @@
-"""Records of what `jax.jit` compares in a call: a `Leaf` for each path, without the values.
+"""Records of a call, with all that `jax.jit` compares: a `Leaf` for each path, without values.
 
 A `Call` is plain facts. It keeps no argument alive, and is compared with other calls later.
 """
@@ -291,7 +291,7 @@ def static_leaf(
     if type(value) in PLAIN:
         is_float = type(value) in (float, complex)
         digest = (type(value), repr(value) if is_float else value)  # NaN is NaN, 0.0 is not -0.0
-        # To JAX, NaN is equal to itself only as one object.
+        # JAX finds a NaN equal to another only if both are the same object.
         token = digest if value == value else (digest, id(value))
         return Leaf("value", text_of(value), token, digest)
     facts: dict[str, Any] = {"parts": {}}
@@ -582,7 +582,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
 
 @attrs.define(eq=False)
 class Call:
-    """One entry of a jit cache: what JAX compares, by path, and what advice may need."""
+    """One entry of a jit cache: the facts that JAX compares, by path, and those for advice."""
 
     is_filtered: bool = False  # a call of `filter_jit`, where all leaves but arrays are static
     name: str = ""  # the name of the function

@@ -60,7 +60,7 @@ class Cause:
     The changes are those of the first time. Later ones have the same paths and kinds.
     """
 
-    changes: tuple[Change, ...] = ()  # from the nearest earlier call
+    changes: tuple[Change, ...] = ()  # the changes from the nearest earlier call
     note: str | None = None  # words in place of changes
     hints: tuple[str, ...] = ()  # what to do, in words
     fixes: tuple[str, ...] = ()  # lines to paste
@@ -150,7 +150,7 @@ class Rule(NamedTuple):
     """When a rule applies, and what it prints: a hint, and where that works a line to paste."""
 
     applies: Callable[[Difference], object]
-    hint: str  # with facts about the difference `d`
+    hint: str  # may contain facts about the difference `d`
     line: Callable[[Difference], str] = lambda d: ""
 
 
@@ -343,7 +343,7 @@ def _assign(d: Difference, code: str) -> str:
 
 def _canonicalize(d: Difference) -> str:
     """Return `canonicalize` of the argument, if that is enough to make both calls the same."""
-    is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
+    is_value = d.is_static and d.before.kind == "value"  # it is neither a function nor a pytree
     is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or _is_with_narrow(d.new))
     has_numbers = d.old.has_numbers(d.root) or d.new.has_numbers(d.root)
     if not is_same or is_value or d.is_of_flax or has_numbers:

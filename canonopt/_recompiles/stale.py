@@ -3,7 +3,7 @@
 JAX looks at the arguments of a call, not at what else the function reads: globals, captured
 variables, attributes, items of containers. `Reads` notes these values, by name, when a function is
 traced. JAX's hook after cached calls compares them. Where one differs, the function is traced once
-more, apart from JAX's caches, and what is reported is only what gives another program.
+more, apart from JAX's caches, and a change is reported only if it gives another program.
 """
 
 import builtins
@@ -56,7 +56,7 @@ from .differences import listed, shortened
 
 _MAX_READS = 400  # the most values of one call: 60 us
 _MAX_ITEMS = 64  # the most items of a container
-_MAX_BYTES = 1 << 16  # the most of an array that is compared at each call
+_MAX_BYTES = 1 << 16  # the largest array that is compared at each call
 
 _Find: TypeAlias = Callable[[], Any]
 _Get: TypeAlias = Callable[[Any], Any]  # returns a part of its argument
@@ -667,7 +667,7 @@ class StaleWatch:
         self._lock = threading.RLock()
         self._started, self._spent = time.monotonic(), 0.0
         self._functions: WeakIdMap[_Function] = WeakIdMap()
-        self._programs: WeakIdMap[_Program] = WeakIdMap()  # by jaxpr
+        self._programs: WeakIdMap[_Program] = WeakIdMap()  # keyed by jaxpr
 
     def start(self) -> None:
         misses.check()

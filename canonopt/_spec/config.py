@@ -54,7 +54,7 @@ def _is(kind: type) -> Callable[[Any], bool]:
 
 
 # A codec writes values of one kind as a table with one key, and reads them again. It has a test for
-# such values, a function for the value under the key, and a function that makes the value of that.
+# such values, a function that returns the data under the key, and a function that reads these data.
 CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "none": (_is(type(None)), lambda value: True, {True: None}.__getitem__),
     "float": (_is(float), repr, float),  # only a float that is not finite
@@ -340,7 +340,7 @@ def fingerprint(spec: Source, *, registry: Registry = None) -> str:
 
     **Arguments:**
 
-    - `spec`: a spec, or what `to_config` returned.
+    - `spec`: a spec, or the result of `to_config`.
     - `registry`: names of functions, as for `to_config`.
 
     **Returns:** 64 hexadecimal digits.
@@ -393,7 +393,7 @@ def diff(a: Source, b: Source, *, registry: Registry = None) -> Differences:
 
     **Arguments:**
 
-    - `a`, `b`: specs, or what `to_config` returned for them.
+    - `a`, `b`: specs, or results of `to_config`.
     - `registry`: names of functions, as for `to_config`. Functions without a name are the same if
         they are one object, as in specs that canonopt has merged.
 

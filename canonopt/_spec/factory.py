@@ -147,7 +147,7 @@ class Factory:
         if found and (found.watched is None or found.watched.is_unchanged()):
             found.is_rebuilt = True
             return found.spec
-        if reading.can_change:  # the factory may change what it is given, and its defaults
+        if reading.can_change:  # the factory may change its arguments and its defaults
             parameters = copied(parameters)
         spec = self.build(given, parameters)
         internals = internals_of(spec)
@@ -426,7 +426,7 @@ class FactoryParameters:
                     raise TypeError(f"{name!r} parameter is positional only")
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            # Python 3.13 would first name what is missing.
+            # Python 3.13 would first name a missing argument.
             unknown = self._unknown(kwargs)
             what = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
             raise self._refused(what, (*self.positional[: len(args)], *kwargs)) from None

@@ -1,8 +1,8 @@
 """Functions for which JAX may use an old trace.
 
 `jax.lax.cond`, `jax.checkpoint`, an inner `jax.jit` and others trace a function once. JAX finds
-that trace by the function, and goes on with it when what the function reads has changed. An equal
-function that is made again is traced anew, so the two may not share a program.
+that trace by the function, and goes on with it even if a value that the function reads has changed.
+An equal function that is made again is traced anew, so the two may not share a program.
 """
 
 import functools
@@ -15,7 +15,7 @@ from .._identity import Reading, read
 from .._jax_internals.functions import jitted_by_equinox
 from .._python_internals.weak import WeakIdMap
 
-# Maps each function to a hash of what it read when it was seen first; None if that has changed.
+# Maps each function to a hash of the values it read when it was seen first; None after a change.
 _first: WeakIdMap[int | None] = WeakIdMap()
 
 

@@ -130,9 +130,9 @@ def _is_array(leaf: Any) -> bool:
 
 # --- modules that are known ---------------------------------------------------------------------
 
-# Maps each known module to its arrays and its static rest, and each module that was in only one
-# call to None. A static leaf, such as a closure, may refer to the module, so the reference to the
-# rest is weak: the programs that it belongs to keep it.
+# Maps each known module to its arrays and its static rest, and any other module that was in a call
+# to None. A static leaf, such as a closure, may refer to the module, so the reference to the rest
+# is weak: the programs that it belongs to keep it.
 _known: WeakIdMap[tuple[list[Any], weakref.ref[_StaticModule]] | None] = WeakIdMap()
 _NEW: Any = object()
 

@@ -52,7 +52,7 @@ def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
 
     def swap(value: Any) -> Any:
         place, kind = places.get(id(value)), type(value)
-        is_known = is_record(kind) or hasattr(kind, "__canonicalized__")  # by its parts, or whole
+        is_known = is_record(kind) or hasattr(kind, "__canonicalized__")  # has parts, or is a spec
         if place is None and not (is_known or _is_immutable(value)):
             raise _Other
         if place is None or isinstance(value, type) or _is_immutable(value):
