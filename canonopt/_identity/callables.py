@@ -54,7 +54,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     if attributes and (owner := attributes.get("__canonical_owner__")) is not None:
         # A function of canonopt's own stands for its owner, as `update` stands for a spec.
         reader.out.append(function.__name__)
-        reader.add(owner, fixed(mode))
+        reader.add(owner, fixed(inside(mode)))
         return
     is_library = is_library_function(function)
     # The instructions are read only after this: that takes long for all of Optax's factories.

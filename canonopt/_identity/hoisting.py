@@ -290,7 +290,8 @@ class _Walk:
     def _canonical(self, node: Any) -> Any:
         kind = type(node)
         if isinstance(node, jax.Array):
-            return jax.lax.convert_element_type(node, node.dtype) if node.weak_type else node
+            is_weak = getattr(node, "weak_type", False)  # a random key has none
+            return jax.lax.convert_element_type(node, node.dtype) if is_weak else node
         if kind is jax.ShapeDtypeStruct:
             return node.update(weak_type=False) if node.weak_type else node
         if hasattr(kind, "__canonicalized__"):  # a spec

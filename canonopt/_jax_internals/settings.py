@@ -82,7 +82,7 @@ def around_calls() -> dict[str, Hashable]:
 def all_settings() -> tuple[tuple[str, Hashable], ...]:
     """Return the whole of `jax.config`, with the values of this thread."""
     values = jax.config.values.items()
-    return tuple((n, v if isinstance(v, Hashable) else repr(v)) for n, v in values)
+    return tuple((n, v if type(v).__hash__ else repr(v)) for n, v in values)
 
 
 _STACKS = (

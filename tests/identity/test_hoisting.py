@@ -700,12 +700,12 @@ def test_attributes_of_a_transformation_are_kept_and_a_spec_is_unchanged():
 
 
 def test_a_part_in_two_places_stays_one_object():
-    layer, weak = eqx.nn.Lambda(a_lambda(2.0)), jnp.full(2, 1.0)
-    names = [layer]
+    layer, weak, key = eqx.nn.Lambda(a_lambda(2.0)), jnp.full(2, 1.0), jax.random.key(0)
+    names = [layer, key]
     tree = canonicalize({"a": layer, "b": (layer, weak), "c": weak, "d": names, "e": names})
     assert tree["a"] is tree["b"][0] is tree["d"][0]
     assert tree["b"][1] is tree["c"]
-    assert tree["d"] is tree["e"]
+    assert tree["d"] is tree["e"] and tree["d"][1] is key
     embedding = eqx.nn.Embedding(4, 3, key=jax.random.key(0))
     linear = eqx.nn.Linear(3, 4, use_bias=False, key=jax.random.key(1))
     tied = eqx.nn.Shared((embedding, linear), lambda p: p[1].weight, lambda p: p[0].weight)

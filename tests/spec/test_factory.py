@@ -402,7 +402,9 @@ PARAMS = {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}
 def test_optax_transformations_are_taken_and_merged_where_they_can_be():
     assert canonopt.chain(optax.clip(1.0)) is canonopt.chain(optax.clip(1.0))
     assert canonopt.chain(optax.clip(1.0)) is not canonopt.chain(optax.clip(2.0))
-    assert canonopt.chain(optax.MultiSteps(optax.sgd(0.1), 2)).init(PARAMS)
+    steps = canonopt.MultiSteps(canonopt.sgd(canonopt.dynamic(0.1)), 2).gradient_transformation()
+    for inner in (optax.MultiSteps(optax.sgd(0.1), 2), steps):
+        assert canonopt.chain(inner).init(PARAMS)
 
 
 # --- any signature, any call ------------------------------------------------------------------
