@@ -80,23 +80,28 @@ def restore_like(
     with the leaves named, or cannot be read. An error of `load` is its cause; a `FileNotFoundError`
     is raised as it is.
     """
+    if not callable(load):
+        problem = f"restore_like needs a function that loads, and got a {type(load).__name__}."
+        raise CheckpointError(problem, "Write restore_like(like, lambda like: load(file, like)).")
     # Equinox compares the types of leaves, so leaves that are not arrays are passed on as they are.
     template = jax.tree.map(_as_struct, like)
+    what, fix = "manifest", "Pass the text that canonopt.manifest returned."
     try:
         if manifest is not None:
             _check(json.loads(manifest), _contents(template))
+        what = "checkpoint"
+        fix = "Restore another checkpoint, or restore it into a tree like the one that was saved."
         restored = load(template)
     except (CheckpointError, FileNotFoundError):  # these already say what is wrong
         raise
     except Exception as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())
-        fix = "Restore another checkpoint, or restore it into a tree like the one that was saved."
         leaves = jtu.tree_leaves_with_path(like)
         if path := next((jtu.keystr(path) for path, leaf in leaves if callable(leaf)), ""):
             fix += f" like{path} is a function, which Orbax and Flax cannot restore: before that, "
             fix += "functions, like = eqx.partition(like, callable)."
         raise CheckpointError(
-            f"Nothing was restored, since the checkpoint cannot be read:\n  {text[:_MAX_TEXT]}", fix
+            f"Nothing was restored, since the {what} cannot be read:\n  {text[:_MAX_TEXT]}", fix
         ) from error
     wanted, structure = jax.tree.flatten(like)
     leaves, found = jax.tree.flatten(restored)

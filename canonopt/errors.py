@@ -227,7 +227,7 @@ def mutable(value: Any) -> Reason:
     return Reason(
         f"is a {kind}, which may change",
         f"Make {kind} a frozen dataclass, or pass what is read of it as an argument, or promise "
-        f"that its instances do not change: canonopt.register_constant({kind}).",
+        f"that its instances do not change: canonopt.register_constant({kind}, key=vars).",
     )
 
 

@@ -29,6 +29,7 @@ import canonopt
 from canonopt import _jax_internals
 from canonopt._identity import read
 from canonopt._jax_internals import flax_nnx, functions, hits, settings, tracing, watching
+from canonopt._jax_internals.arrays import in_batch
 from canonopt._recompiles import listeners
 
 from .support import counting
@@ -61,6 +62,12 @@ def test_immutable_classes_have_the_attributes_that_define_them(path):
     # Computed from the others, set during a call, and for error messages only.
     others = {"f_transformed", "stores", "debug_info"}
     assert attributes - others == {*functions.IMMUTABLE[path]}
+
+
+def test_the_array_that_a_tracer_of_vmap_stands_for_is_found():
+    shapes = []
+    jax.vmap(jax.vmap(lambda x: shapes.append(in_batch(x).shape) or x))(jnp.ones((2, 3, 4)))
+    assert shapes == [(2, 3, 4)]
 
 
 def test_the_functions_of_a_pytree_type_are_found(monkeypatch):

@@ -56,12 +56,9 @@ def test_hyperparameters_are_listed_by_path():
     assert listed["args[1].b2"] == 0.99
     assert listed == chain(1e-3).hyperparameters()
     assert not any("mask" in path or "dtype" in path for path in listed)
-    array = jnp.arange(3.0)
+    array, two = jnp.arange(3.0), canonopt.dynamic([0.1, 0.2])
     assert canonopt.sgd(array).hyperparameters()["learning_rate"] is array
-    assert canonopt.sgd(canonopt.dynamic([0.1, 0.2])).hyperparameters()["learning_rate"] == [
-        0.1,
-        0.2,
-    ]
+    assert canonopt.sgd(two).hyperparameters()["learning_rate"] == [0.1, 0.2]
 
 
 @pytest.mark.parametrize(

@@ -88,16 +88,24 @@ KEEPS = (
     "reads what can change. Pass that as an argument, or capture a number or a tuple."
 )
 
-# Maps each function whose program `jit` does not share to the reason, for reports.
-_reasons: WeakIdMap[str] = WeakIdMap()
+# Maps each function whose program `jit` does not share to the reason, for reports. An object has
+# the reasons of its methods, by name: each time it is asked for one, it makes another bound method.
+_reasons: WeakIdMap[dict[str, str]] = WeakIdMap()
 
 
 def note_not_shared(fn: Any, reason: str) -> None:
     """Note why a function runs a program of its own. `reason` follows "it is not shared: "."""
+    owner, name = _holder_of(fn)
     with contextlib.suppress(TypeError):  # it takes no weak reference
-        _reasons.set(fn, reason)
+        _reasons.set(owner, {**(_reasons.get(owner) or {}), name: reason})
 
 
 def why_not_shared(fn: Any) -> str | None:
     """Return the reason that was noted for a function."""
-    return _reasons.get(fn)
+    owner, name = _holder_of(fn)
+    return (_reasons.get(owner) or {}).get(name)
+
+
+def _holder_of(fn: Any) -> tuple[Any, str]:
+    is_method = isinstance(fn, types.MethodType)
+    return (fn.__self__, getattr(fn, "__name__", "")) if is_method else (fn, "")

@@ -17,6 +17,17 @@ def array_text(value: Any) -> str:
     return f"{aval.dtype}[{','.join(map(str, aval.shape))}]{weak}"
 
 
+def in_batch(value: Any) -> Any:
+    """Return the array with all dimensions that a tracer of `jax.vmap` stands for.
+
+    Relies on `val` of `BatchTracer` in `jax._src.interpreters.batching`. Returns other values, and
+    the tracer if the name is gone, as they are.
+    """
+    while type(value).__name__ == "BatchTracer" and hasattr(value, "val"):
+        value = value.val
+    return value
+
+
 def placement_text(sharding: Any) -> str:
     """Return a sharding as text: two shardings that differ have different texts.
 

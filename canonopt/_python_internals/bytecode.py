@@ -174,7 +174,7 @@ _STORES = frozenset(
 )
 _CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
 # These stand between a variable and its attribute.
-_NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP"))
+_NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP", "COPY"))
 # Methods and functions that change an object, even where their result is used.
 # `update`, `add` and `sort` are not among them: optimizers and arrays have these too.
 MUTATORS = frozenset(

@@ -118,7 +118,7 @@ class Part(NamedTuple):
 
 # --- differences ----------------------------------------------------------------------------------
 
-_FIELD = re.compile(r"field '([\w.]+)'")
+_FIELD = re.compile(r"field '(?P<name>[\w.]+)'|item (?P<index>\d+)")
 _STATICS = f"{OPTION}static"
 _MISSING = Leaf("missing", "missing", None)
 
@@ -208,18 +208,24 @@ class Difference:
             return texts[0], f"another object made by the same code{after.made}"
         return texts[0], "another value that is not equal to it"
 
-    def narrowed(self) -> "Difference":
-        """Return the difference in the parameter of a spec, or in that of a spec inside of it."""
-        part = self.visible or self.hidden
+    def narrowed(self) -> "list[Difference]":
+        """Return the differences in the numbers of a spec, or in an item or a field of a record."""
+        part = self.visible or self.hidden or self.function
         # A number that is dynamic already is an argument for our jit.
-        is_argument = part is not None and part.before.is_dynamic and self.is_function
-        field = part is not None and part.after.is_own and _FIELD.fullmatch(part.name)
-        if part is None or is_argument or not (field or part.name.startswith(".")):
-            return self
-        step = f".{field[1]}" if field else part.name
-        found = Difference(self.path + step, part.before, part.after, self.old, self.new)
-        found.parameter = "" if field else step
-        return found
+        if part.before.is_dynamic and self.is_function:
+            return [self]
+        field = part.after.is_own and _FIELD.fullmatch(part.name)
+        if field and (field["name"] or part.before.kind != "value"):
+            step = f".{field['name']}" if field["name"] else f"[{field['index']}]"
+            return [Difference(self.path + step, part.before, part.after, self.old, self.new)]
+        found, is_number = [], bool(part.before.number)
+        for each in self.parts if is_number and part.name.startswith(".") else [part]:
+            if each.name.startswith(".") and bool(each.before.number) == is_number:
+                found.append(
+                    Difference(self.path + each.name, each.before, each.after, self.old, self.new)
+                )
+                found[-1].parameter = each.name
+        return found or [self]
 
     # --- static values, functions and optimizers --------------------------------------------------
 
@@ -248,7 +254,7 @@ class Difference:
         Returns None if there is neither, or if the values are two optimizers. A dynamic number of a
         spec that a function captures is an argument for our jit, so it does not count.
         """
-        if self.whole.is_another_optimizer:
+        if self.is_object or self.whole.is_another_optimizer:
             return None
         other = (part for part in reversed(self.parts) if part.is_another_optimizer)
         if (part := next(other, None)) is not None:
@@ -264,12 +270,17 @@ class Difference:
         """Return the innermost part that is another object; None if there is none."""
         is_built = self.before.kind == "transformation"  # it is told as it was built
         values = (part for part in self.parts if part.before.kind == "value" and not is_built)
-        return next(values, None)
+        return None if self.is_object else next(values, None)
+
+    @property
+    def is_object(self) -> bool:
+        """Return True for a static `self` that is compared by identity, whatever is in it."""
+        return self.place == "self" and self.before.is_unique
 
     @property
     def function(self) -> Part:
         """Return the values, or the outermost function or transformation in them that differs."""
-        if self.before.kind != "value" or self.visible is not None:
+        if self.before.kind != "value" or self.visible is not None or self.is_object:
             return self.whole
         inside = (part for part in reversed(self.parts) if part.before.kind != "value")
         return next(inside, self.whole)
@@ -293,7 +304,7 @@ class Difference:
     @property
     def optimizer(self) -> str:
         """Return the name of the transformation or schedule by which two values differ."""
-        if self.kind == "transformation":
+        if self.kind == "transformation" or (self.kind == "callable" and self.before.is_of_optax):
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
         found = (part for part in inside if part.is_of_optax)
@@ -319,7 +330,8 @@ class Difference:
     def of_object(self) -> str:
         """Return words on an object that a function captures and of which a field differs."""
         is_field = self.visible is not None and self.visible.name.startswith("field")
-        return ". Or assign what it reads of the object before it, lr = config.lr" * is_field
+        words = ". All fields count: or read those that it needs before it, into variables"
+        return words * is_field
 
     @property
     def also_optimizer(self) -> str:
@@ -348,6 +360,11 @@ class Difference:
         words = " entirely from canonopt in place of optax" if is_of_optax else " once"
         if self.visible:
             words += f", with numbers that change as canonopt.dynamic(number){self.for_dynamic}"
+            if self.kind == "callable":
+                words += ", and pass the optimizer itself, not a function of it"
+            number = self.visible.after
+            if number.number and not number.is_of_float:
+                words += "; a count only in a schedule with jnp under canonopt.canonical"
         return words
 
     @property
@@ -385,12 +402,11 @@ class Difference:
 
     @property
     def is_jitted_elsewhere(self) -> bool:
-        """Return True if a library jits the function, or if JAX or Equinox jits a wrapper of it."""
-        # canonopt does not look into wrappers of Equinox, and lowers each function anew.
+        """Return True if a library jits the function, or JAX a wrapper of it, or it is lowered."""
         new = self.new
         packages = {module.partition(".")[0] for module in new.caller.through}
         libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
-        return bool(libraries or new.is_jitted_by_jax or new.is_of_wrapper or new.is_lowered)
+        return bool(libraries or new.is_jitted_by_jax or new.is_lowered)
 
     @property
     def may_take_our_jit(self) -> bool:
@@ -575,6 +591,6 @@ def nearest(new: Call, earlier: Sequence[Call]) -> list[Difference]:
 def _distance(d: Difference) -> int:
     if d.place.startswith(GIVEN):
         return 0  # the program is the same
-    if d.is_static:
-        return int(d.before.digest != d.after.digest)  # a value that was made again is nearer
+    if d.is_static:  # a value that was made again is nearer
+        return 0 if d.before.digest == d.after.digest else 1 + len(d.parts)
     return len(KINDS) - KINDS.index(d.kind)

@@ -256,7 +256,8 @@ def verdict(
     `every` are the changes of all calls of the function.
     """
     first = calls[0][0]
-    is_of_length, is_made = first.is_of_length, first.kind in ("function", "callable")
+    is_of_length = first.is_of_length
+    is_made = first.kind in ("function", "callable", "transformation")
     texts = [c[0].path for c in calls]
     if not is_of_length:
         texts = [first.before, *(c[0].after for c in calls)]

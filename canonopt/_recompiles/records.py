@@ -38,7 +38,7 @@ from .._identity import (
     static_fields,
     why_not_shared,
 )
-from .._jax_internals.arrays import array_text, code_of_sharding, placement_text
+from .._jax_internals.arrays import array_text, code_of_sharding, in_batch, placement_text
 from .._jax_internals.flax_nnx import module_parts
 from .._jax_internals.functions import name_of
 from .._jax_internals.settings import around_calls, context_of_calls
@@ -383,14 +383,14 @@ def _equality_token(value: Any) -> Hashable:
     if isinstance(value, types.FunctionType) or type(value).__eq__ is object.__eq__:
         return _object_token(value)
     kind = _object_token(type(value))
+    # The hash of a named tuple of functions, such as a transformation, would not do: that of a
+    # function is its address, which another one may have once it is gone.
+    if isinstance(value, tuple) and type(value).__eq__ is tuple.__eq__:
+        return (kind, *map(_equality_token, value))
     try:
-        hashed = hash(value)
+        return (kind, hash(value))
     except Exception:
         return (kind, text_of(value))
-    # The hash of a named tuple of functions, such as a transformation, would not do: a function is
-    # hashed by its address, which another function may get once it is gone.
-    is_tuple = isinstance(value, tuple) and type(value).__eq__ is tuple.__eq__
-    return (kind, *map(_equality_token, value)) if is_tuple else (kind, hashed)
 
 
 def _object_token(value: Any) -> Hashable:
@@ -562,7 +562,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     """Return why `canonopt.jit` would not share a function."""
     if reading.has_numpy:
         arrays = {n: part for n, part in parts.items() if part.type == "numpy.ndarray"}
-        own = [n for n, part in arrays.items() if part.is_own] or [*arrays][:1]
+        own = [n for n, part in arrays.items() if part.is_own] or [*arrays][:3]
         named = (found.groups() for n in own if (found := _NAMED.match(n)))
         of_self = getattr(attribute(function, "__self__"), "__dict__", ())
         names = [f"self.{n}" if n in of_self else "" if k == "attribute" else n for k, n in named]
@@ -652,6 +652,8 @@ def call_of(
     # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, loaded("equinox", "Module")):
         _add(call, "self", function)
+        if call.is_of_wrapper and leaves.get("self._fun", NOTHING).is_static:
+            leaves["self._fun"] = function_leaf(attribute(function, "_fun"), filtered=True)
     # Equinox binds the arguments to the signature, so a keyword does not make another call there.
     for index, name, _ in named if not filtered else ():
         leaves[GIVEN + name] = text_leaf("by keyword" if index is None else "by position")
@@ -702,7 +704,8 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
 def shapes_of_miss(miss: Miss) -> str:
     """Return the arrays and the static values that an operation of JAX was given, as text."""
     given = [*enumerate(miss.args), *miss.kwargs.items()]
-    leaves = jtu.tree_leaves([value for name, value in given if not miss.is_static(name)])
+    traced = [value for name, value in given if not miss.is_static(name)]
+    leaves = map(in_batch, jtu.tree_leaves(traced))
     static = [value for name, value in given if miss.is_static(name)]
     texts = [array_text(a) if hasattr(a, "shape") else type(a).__name__ for a in leaves]
     runs = [(text, len([*run])) for text, run in itertools.groupby((*texts, *map(text_of, static)))]

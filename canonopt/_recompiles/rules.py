@@ -176,6 +176,11 @@ RULES: list[Rule] = [
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
+        lambda d: d.parameter and d.before.is_dynamic and not d.for_dynamic,
+        "leave out static=True (pytree_node=False) of the field that holds {d.path}, or pass it as "
+        "an argument: a dynamic number in a static field is part of the program",
+    ),
+    Rule(
         lambda d: d.parameter and d.after.is_of_float,
         "write canonopt.dynamic(number) for {d.path}{d.for_dynamic}: a new value is no new trace "
         "then. Or give it one value",
@@ -426,16 +431,15 @@ def _from_canonopt(code: str, canonopt: str) -> str:
 # --- explanations ---------------------------------------------------------------------------------
 
 
-def change_of(found: Difference) -> Change:
+def change_of(d: Difference) -> Change:
     """Return a difference in words, with what to do about it."""
-    d = found.narrowed()
     return Change(d.path, d.kind, *d.texts, *advice(d), wanted(d))
 
 
 def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier):
-        return Cause.of(map(change_of, found))
+        return Cause.of(change_of(d) for each in found for d in each.narrowed())
     # Inside of a trace, the function itself has no record.
     is_inside = FUNCTION not in new.leaves and bool(new.leaves[TRANSFORMS].token)
     return Cause(note=_INSIDE if is_inside else _NO_DIFFERENCE)

@@ -99,7 +99,8 @@ class Reads:
     ) -> None:
         self.codes: list[types.CodeType] = []
         self.has_effects = self.may_change_objects = False
-        self._names, self._ignored = set(names), ignored  # names of attributes; paths
+        # The names of attributes, and with "()" those whose values code calls or passes on.
+        self._names, self._ignored = set(names), ignored
         # Each value has a function that finds it, one that compares it, its name and its text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
         # The functions, partials, and objects that nothing else leads to, with their names.
@@ -254,7 +255,7 @@ class Reads:
             self.has_effects |= code.changes_objects or bool(code.stores)
             return
         self.codes.append(function.__code__)
-        self._names |= code.attributes
+        self._names |= code.attributes | {f"{name}()" for name in code.passed}
         self.may_change_objects |= code.changes_objects
         self.has_effects |= bool(code.stores) or _is_impure(function)
         for name in code.globals:
@@ -275,11 +276,15 @@ class Reads:
         # run: it may find an attribute in anything that the object has.
         is_asked = value is not cls and definer is not None and is_library_class(definer)
         names = {*own} if definer is not None and not is_asked else self._names & own.keys()
-        for each in cls.__mro__:
-            if each is object or is_library_class(each):
-                continue
+        own_classes = [each for each in cls.__mro__ if not is_library_class(each)]
+        # Code that only reads attributes does not call an object: a step, its trainer. A library
+        # may call an instance of its class.
+        is_called = path.endswith("]") or _last_step(path) + "()" in self._names
+        is_called |= value is cls or len(own_classes) < len(cls.__mro__) - 1
+        special = {"__getitem__", "__getattr__"} | ({"__call__"} if is_called else set())
+        for each in own_classes:
             names |= self._names & vars(each).keys()
-            for name in ({"__call__", "__getitem__", "__getattr__"} | self._names) & {*vars(each)}:
+            for name in (special | self._names) & {*vars(each)}:
                 method = vars(each)[name]
                 for inner in ("__func__", "fget", "func"):  # a method or a property has one
                     method = getattr(method, inner, method)
@@ -295,6 +300,11 @@ class Reads:
                 found = getattr(value, name)
             if not (found is None or isinstance(found, types.MethodType)):
                 yield operator.attrgetter(name), found, f"{path}.{name}"
+
+
+def _last_step(path: str) -> str:
+    """Return `.model` of `self.model`, and `self` of `self`."""
+    return path[max(path.rfind("."), 0) :]
 
 
 _GONE = object()

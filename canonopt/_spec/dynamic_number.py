@@ -57,7 +57,8 @@ class Dynamic:
         dtype, exact = dtype_of(kind), _as_python(numbers, kind)
         is_split = kind in FLOATS and dtype != np.float64
         leaves = double_float.split(exact) if is_split else (exact.astype(dtype),)
-        return cls(*map(jnp.asarray, leaves), kind=kind)
+        with jax.ensure_compile_time_eval():  # in a trace, the arrays would be tracers
+            return cls(*map(jnp.asarray, leaves), kind=kind)
 
     def is_held(self) -> bool:
         """Return False if an array of another type has replaced the value."""
@@ -96,6 +97,9 @@ class Dynamic:
         number = self.numbers()
         return float(self.value if number is None else number)  # a tracer raises JAX's error
 
+    def __format__(self, form: str) -> str:
+        return format(float(self), form) if form else repr(self)
+
     def __repr__(self) -> str:
         number = self.numbers()
         if number is None:
@@ -118,11 +122,12 @@ def _refuse(self: Dynamic, *others: Any) -> Any:
         return NotImplemented  # an array then uses its `__jax_array__`
     raise DynamicSpecError(
         f"{self!r} is a leaf of a spec, and no number to compute with or to compare.",
-        "Compute first: canonopt.dynamic(0.1 * rate).",
+        "Compute first: canonopt.dynamic(0.1 * rate). Its value is float(number).",
     )
 
 
-for _name in "add radd sub rsub mul rmul truediv rtruediv pow rpow neg abs lt le gt ge".split():
+_REFUSED = "add radd sub rsub mul rmul truediv rtruediv pow rpow neg abs round lt le gt ge"
+for _name in _REFUSED.split():
     setattr(Dynamic, f"__{_name}__", _refuse)
 
 jtu.register_dataclass(Dynamic, ["value", "rest", "tail"], ["kind"])

@@ -274,7 +274,7 @@ class _Dynamic(Configured):
             f"{self!r} has traced numbers, so it cannot be hashed and cannot be a static argument.",
             "Pass it as an ordinary argument (take it out of static_argnums and static_argnames), "
             "make it an ordinary field (without static=True), or write Python numbers instead of "
-            "the arrays. If they have been taken out, write eqx.combine(arrays, spec) first.",
+            "the arrays. After eqx.partition, put it together first: eqx.combine(arrays, spec).",
         )
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
@@ -349,6 +349,8 @@ def dynamic(value: Any, /, *names: str) -> Any:
     if isinstance(value, Configured) != bool(names):
         problem = "canonopt.dynamic takes a number, or a spec and names of its hyperparameters."
         fix = "Write canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
+        if names and hasattr(value, "update"):
+            fix = "Build the optimizer with canonopt in place of optax."
         raise DynamicSpecError(problem, fix)
     if not names:
         return as_dynamic(value)

@@ -458,9 +458,9 @@ _ASKS = (
     "a Python number."
 )
 _CHANGES = (
-    "it changes what it reads or captures while it is traced. Return what the trace is to keep; "
-    "read a config of OmegaConf, which notes that, before: lr = config.lr; to count traces, use "
-    "canonopt.compile_log."
+    "it changes what it reads or captures while it is traced. To count traces, use "
+    "canonopt.compile_log; return what the trace is to keep; read a config of OmegaConf, which "
+    "notes that, before: lr = config.lr."
 )
 _RETURNS = (
     "it returns an object that is not one of its arguments. Make that outside of it, or return its "

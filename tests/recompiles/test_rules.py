@@ -61,12 +61,31 @@ for i in range(3):
     make(traces, jnp.float32(i))(1.0)
 = was traced and compiled again, twice
 = hint: to count traces, write canonopt.compile_log in place of traces: a function
+### a method that counts
+class Trainer:
+    traces = 0
+    def step(self, x):
+        self.traces += 1
+        return x
+for _ in range(3):
+    OURS(Trainer().step)(1.0)
+= hint: the function itself is new each time: it changes what it reads or captures while it is
+= To count traces, use canonopt.compile_log
 ### a callback that keeps what it is given
 def fit():
     losses = []
     return canonopt.jit(lambda x: jax.debug.callback(lambda y: losses.append(y), x) or x)(1.0)
 fit(), fit(), fit()
 = hint: the function itself is new each time: its program calls back into its code
+### dynamic numbers in a static field
+@flax.struct.dataclass
+class Static:
+    optim: object = flax.struct.field(pytree_node=False)
+step = jax.jit(lambda held: 0)
+for rate in (0.1, 0.2):
+    step(Static(canonopt.sgd(canonopt.dynamic(rate))))
+= held.optim.learning_rate: static value: canonopt.dynamic(0.1) -> canonopt.dynamic(0.2)
+= hint: leave out static=True (pytree_node=False) of the field that holds held.optim.learning_rate
 ### dynamic numbers that a step captures
 def fit(optim):
     return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
@@ -232,6 +251,7 @@ class Trainer:
 for steps in (100, 200):
     Trainer(optax.sgd(optax.linear_schedule(0.1, 0.0, steps))).fit()
 = hint: build optim entirely from canonopt in place of optax
+= canonopt.dynamic(number); a count only in a schedule with jnp under canonopt.canonical
 ### two specs that read an object
 class Trainer:
     lr = 0.1
@@ -241,7 +261,7 @@ step = jax.jit(lambda optim: 0, static_argnums=0)
 for _ in range(2):
     step(build(Trainer()))
 = is a Trainer, which may change. Make Trainer a frozen dataclass
-= canonopt.register_constant(Trainer)
+= canonopt.register_constant(Trainer, key=vars)
 ### shardings that read the same
 step = jax.jit(lambda x: x * 2)
 for devices in (jax.devices()[:4], jax.devices()[4:]):

@@ -391,8 +391,8 @@ WITHOUT_NAME = [
     (lambda params: params, NAME_IT),
     (object(), NAME_IT),
     (optax.scale(0.5), "Build it with canonopt."),
-    (jax.random.key(0), "Write canonopt.dynamic(...) of Python numbers, outside of jax.jit."),
-    (np.ones(2), "Write canonopt.dynamic(...) of Python numbers, outside of jax.jit."),
+    (jax.random.key(0), "Write float(lr), or canonopt.dynamic(...) of Python numbers"),
+    (np.ones(2), "Write float(lr), or canonopt.dynamic(...) of Python numbers"),
 ]
 
 

@@ -277,7 +277,9 @@ def test_a_number_is_given_back_as_it_was(number):
     rate = optim.learning_rate
     found = optim.hyperparameters()["learning_rate"]
     assert type(found) is type(number) and repr(found) == repr(number)
-    assert repr(rate) == f"canonopt.dynamic({number!r})"
+    assert repr(rate) == f"{rate}" == f"canonopt.dynamic({number!r})"
+    assert f"{rate:.3e}" == f"{number:.3e}"
+    assert jax.eval_shape(lambda: canonopt.dynamic(number)).value.dtype == rate.value.dtype
     for again in (eval(repr(optim)), pickle.loads(pickle.dumps(optim)), optim.replace(b1=0.5)):
         assert repr(again.learning_rate) == repr(rate)
     assert repr(canonopt.dynamic([number] * 2)) == f"canonopt.dynamic([{number!r}, {number!r}])"

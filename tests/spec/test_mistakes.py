@@ -87,6 +87,8 @@ NOT_TRACED = {
         "canonopt.dynamic takes a number, or a spec and names of its hyperparameters. Write "
         "canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
     ),
+    "dynamic(optax.sgd(0.1), 'lr')": "Build the optimizer with canonopt in place of optax.",
+    "round(dynamic(0.1))": "canonopt.dynamic(0.1) is a leaf of a spec",
     "dynamic(scheduled(0.1), 'args[1].lr')": (
         "and no number. Name a number in it: canonopt.dynamic(spec, "
         "'args[1].learning_rate.init_value')."

@@ -84,7 +84,7 @@ def test_a_loss_that_is_no_scalar(loss, has_aux, message):
 
 @pytest.mark.parametrize("optim", [None, 1e-3, canonopt.adam])
 def test_the_optimizer_forgotten_or_not_built(optim):
-    with pytest.raises(errors.NotATransformationError, match="needs the optimizer as optim="):
+    with pytest.raises(errors.NotATransformationError, match="needs the optimizer by name, optim="):
         canonopt.init_like_grads(model(), loss_fn, X, optim=optim)
 
 
