@@ -40,7 +40,7 @@ def manifest(tree: Any) -> str:
         a module. Arrays may be `jax.ShapeDtypeStruct`s.
 
     **Returns:** for each path the dtype and shape of the array or number, or the class of the node.
-    Dicts, lists and tuples are not listed, and neither are leaves such as functions.
+    Dicts, lists and tuples themselves have no entry, and leaves such as functions have none either.
     """
     return json.dumps(_contents(tree))
 

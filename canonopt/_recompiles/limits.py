@@ -301,8 +301,8 @@ def no_recompiles(
     - `mode`: "raise", or "warn", with a `RecompileWarning`.
     - `allow`: the names of functions, or of lines such as `"train.py:12"`, that may be compiled, as
         a log has them.
-    - `warmup`: how many programs each function may have. A line may have each operation for several
-        shapes then, and may compile it again if a report calls that expected.
+    - `warmup`: how many programs each function may have. With it, a line may compile an operation
+        for several shapes, and again for one shape if a report calls that expected.
 
     **Returns:** a context manager that gives the `CompileLog` of the block.
 

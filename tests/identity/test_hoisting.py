@@ -393,7 +393,7 @@ return jax.custom_jvp(captured(1))
 return captured(Mutable())
 = its captured variable 'value', Mutable\(1\), is a Mutable, which may change\. Make Mutable a
 = frozen dataclass, or pass what is read of it as an argument, or promise that its instances do not
-= change: canonopt\.register_constant\(Mutable\)\.
+= change: canonopt\.register_constant\(Mutable, key=vars\)\.
 ### hidden state
 return captured(itertools.count())
 = its captured variable 'value', count\(0\), has state that canonopt cannot read\.
