@@ -217,15 +217,15 @@ class Difference:
         field = part.after.is_own and _FIELD.fullmatch(part.name)
         if field and (field["name"] or part.before.kind != "value"):
             step = f".{field['name']}" if field["name"] else f"[{field['index']}]"
-            return [Difference(self.path + step, part.before, part.after, self.old, self.new)]
-        found, is_number = [], bool(part.before.number)
-        for each in self.parts if is_number and part.name.startswith(".") else [part]:
-            if each.name.startswith(".") and bool(each.before.number) == is_number:
-                found.append(
-                    Difference(self.path + each.name, each.before, each.after, self.old, self.new)
-                )
-                found[-1].parameter = each.name
-        return found or [self]
+            return [self._inside(step, part)]
+        of_spec = [each for each in self.parts if each.name.startswith(".") and each.before.number]
+        found = of_spec if part in of_spec else [part] * part.name.startswith(".")
+        return [self._inside(each.name, each, each.name) for each in found] or [self]
+
+    def _inside(self, step: str, part: Part, parameter: str = "") -> "Difference":
+        found = Difference(self.path + step, part.before, part.after, self.old, self.new)
+        found.parameter = parameter
+        return found
 
     # --- static values, functions and optimizers --------------------------------------------------
 
