@@ -224,10 +224,11 @@ OLD_TRACE = Reason(
 def mutable(value: Any) -> Reason:
     """Return the reason for an instance whose attributes can be set."""
     kind = type(value).__qualname__
+    key = "vars" if hasattr(value, "__dict__") else "lambda x: x.name"
     return Reason(
         f"is a {kind}, which may change",
         f"Make {kind} a frozen dataclass, or pass what is read of it as an argument, or promise "
-        f"that its instances do not change: canonopt.register_constant({kind}, key=vars).",
+        f"that its instances do not change: canonopt.register_constant({kind}, key={key}).",
     )
 
 
