@@ -426,7 +426,7 @@ class Reader:
             self.reading.tells_tracers = f"{function.__qualname__} {code.tells_tracers}"
         self._changes_variables |= bool(code.stores)
         self.changes_objects |= code.changes_objects
-        self._sets_attributes |= code.sets_attributes
+        self._sets_attributes |= bool(code.sets_attributes)
         self.reads_any_attribute |= code.reads_any_attribute
         self.named.update(code.attributes)
         self._passed |= code.passed

@@ -65,7 +65,7 @@ class Code:
     # errors, makes texts, or asks an object what it is. Empty if it does not.
     tells_tracers: str
     changes_objects: bool  # whether it may change objects that exist before it runs
-    sets_attributes: bool  # whether it sets attributes of such objects
+    sets_attributes: frozenset[str]  # the attributes that it sets of such objects
     makes_sets: bool
 
 
@@ -76,7 +76,8 @@ def facts_of(code: types.CodeType) -> Code:
     attributes, words, stores, passed = set[str](), set[str](), set[str](), set[str]()
     tests: list[tuple[str, ...]] = []
     paths: set[tuple[str, ...]] = set()
-    changes = sets = matches = makes_sets = False
+    changes = matches = makes_sets = False
+    sets = set[str]()
     tells = "is a context manager" if code.co_name == "__exit__" else ""
     for each in _with_nested(code):
         path: tuple[str, ...] = ()
@@ -123,7 +124,8 @@ def facts_of(code: types.CodeType) -> Code:
             is_item = opname == "STORE_SUBSCR" and _container(instructions[i - 2 : i]) in own
             is_store = opname in _CHANGES or _drops_result(instructions, i, own)
             changes |= (is_mutator and not is_of_own) or (is_store and not (makes or is_item))
-            sets |= opname in ("STORE_ATTR", "DELETE_ATTR") and not makes
+            if opname in ("STORE_ATTR", "DELETE_ATTR") and not makes:
+                sets.add(name)
             matches |= opname == "MATCH_CLASS"
             makes_sets |= opname in ("BUILD_SET", "SET_ADD")
         paths.add(path)
@@ -147,7 +149,7 @@ def facts_of(code: types.CodeType) -> Code:
         reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
         tells_tracers="" if is_generated else tells,
         changes_objects=changes and not is_generated,
-        sets_attributes=sets and not is_generated,
+        sets_attributes=frozenset() if is_generated else frozenset(sets),
         makes_sets=makes_sets or not {"set", "frozenset"}.isdisjoint(named),
     )
 

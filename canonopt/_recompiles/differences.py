@@ -18,6 +18,7 @@ from .records import (
     OPTION,
     TRANSFORMS,
     UNNAMED_STATIC,
+    WRAPPED,
     Call,
     Leaf,
     as_traced,
@@ -145,7 +146,8 @@ class Difference:
     @functools.cached_property
     def kind(self) -> str:
         """Return one of `KINDS`."""
-        if self.place == FUNCTION or (self.place == "self._fun" and self.new.is_of_wrapper):
+        is_wrapped = self.new.is_of_wrapper and WRAPPED.fullmatch(self.place)
+        if self.place == FUNCTION or is_wrapped:
             return "function"
         if self.place == CACHE:
             return "cleared"
@@ -211,8 +213,7 @@ class Difference:
     def narrowed(self) -> "list[Difference]":
         """Return the differences in the numbers of a spec, or in an item or a field of a record."""
         part = self.visible or self.hidden or self.function
-        # A number that is dynamic already is an argument for our jit.
-        if part.before.is_dynamic and self.is_function:
+        if self.is_function and part.name.startswith("."):  # of a spec that it captures
             return [self]
         field = part.after.is_own and _FIELD.fullmatch(part.name)
         if field and (field["name"] or part.before.kind != "value"):
@@ -386,8 +387,9 @@ class Difference:
     @property
     def counter(self) -> str:
         """Return the variables that a function changes in a trace, if all else looks the same."""
-        names = self.after.stores if self.is_function else ()
-        is_other = self.visible and self.visible.label not in names
+        names = self.after.stores if self.is_function else frozenset()
+        label = self.visible.label if self.visible else None
+        is_other = label and names.isdisjoint((label, f"self.{label}"))
         return "" if is_other else ", ".join(sorted(names))
 
     @property

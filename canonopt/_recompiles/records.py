@@ -453,6 +453,9 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     fields = fields_of(type(value))
     if isinstance(value, types.FunctionType):
         value = vars(value).get("__canonical_original__", value)  # `hoist` was given it
+        if (owner := vars(value).get("__canonical_owner__")) is not None:  # a spec, of its `update`
+            yield from _contents(owner)
+            return
         yield from closure_items(value)
         if not is_library_code(value.__code__, value.__globals__):
             yield from _globals_of(value).items()
@@ -529,9 +532,9 @@ def function_leaf(
                 found += _OTHERWISE
             why = found or why_not_shared(function)  # the reading may have found one
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
-    if is_shared:
-        return leaf if refused else as_shared(leaf)
-    if is_plain:
+    if is_shared and not refused:
+        return as_shared(leaf)
+    if is_plain and not is_shared:
         _known[function] = leaf
     # Bound methods of one object are equal, but `jax.jit` tells them apart.
     elif isinstance(function, types.MethodType) and not filtered:
@@ -541,10 +544,15 @@ def function_leaf(
 
 def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
     """Return the variables around a function that it changes, such as a count of its traces."""
+    owner = function.__self__ if isinstance(function, types.MethodType) else None
+    function = function if owner is None else function.__func__
     is_function = isinstance(function, types.FunctionType)
     if not is_function or is_library_code(function.__code__, function.__globals__):
         return frozenset()
     code = code_of(function)
+    if owner is not None:
+        known = {*getattr(owner, "__dict__", ()), *dir(type(owner))}
+        return frozenset(f"self.{name}" for name in code.sets_attributes & known)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
     named = (_NAMED.match(name) for name, part in parts.items() if part.type in kinds)
     held = {found[2] for found in named if found and found[1] != "attribute"}
@@ -578,6 +586,10 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
 
 
 # --- calls ----------------------------------------------------------------------------------------
+
+
+# The path of a function that Equinox has wrapped, from a wrapper.
+WRAPPED = re.compile(r"self(\._fun_value_and_grad)?\._fun")
 
 
 @attrs.define(eq=False)
@@ -652,8 +664,10 @@ def call_of(
     # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, loaded("equinox", "Module")):
         _add(call, "self", function)
-        if call.is_of_wrapper and leaves.get("self._fun", NOTHING).is_static:
-            leaves["self._fun"] = function_leaf(attribute(function, "_fun"), filtered=True)
+        wrapped_at = [p for p, leaf in leaves.items() if leaf.is_static and WRAPPED.fullmatch(p)]
+        for path in wrapped_at if call.is_of_wrapper else ():
+            wrapped = operator.attrgetter(path.removeprefix("self."))(function)
+            leaves[path] = function_leaf(wrapped, filtered=True)
     # Equinox binds the arguments to the signature, so a keyword does not make another call there.
     for index, name, _ in named if not filtered else ():
         leaves[GIVEN + name] = text_leaf("by keyword" if index is None else "by position")

@@ -129,6 +129,7 @@ def _joined(changes: Iterable[Change]) -> list[str]:
     for change in changes:
         path = re.escape(change.path)
         text = re.sub(rf"(?<![\w.]){path}(?![\w.\[])", "\0", change.hint)
+        text = change.hint if "(\0" in text else text  # code for one path
         paths.setdefault(text, []).append(change.path)
     most = 3  # so many paths are named
     hints = []

@@ -96,6 +96,7 @@ class Reads:
         roots: Iterable[tuple[Any, str]],
         names: Iterable[str] = (),
         ignored: frozenset[str] = frozenset(),
+        owners: Iterable[int] = (),
     ) -> None:
         self.codes: list[types.CodeType] = []
         self.has_effects = self.may_change_objects = False
@@ -106,6 +107,7 @@ class Reads:
         # The functions, partials, and objects that nothing else leads to, with their names.
         self._roots: list[tuple[weakref.ref[Any], str]] = []
         self._seen: set[object] = set()
+        self._owners = set(owners)  # the ids of objects whose methods are called
         for value, path in roots:
             if _is_callable(value):
                 self._add_callable(value)
@@ -119,7 +121,7 @@ class Reads:
         """Return the values that the same call would read now, without the paths in `ignored`."""
         paths = self._ignored.union(ignored)
         alive = [(v, path) for reference, path in self._roots if (v := reference()) is not None]
-        found = Reads(alive, self._names, paths)
+        found = Reads(alive, self._names, paths, self._owners)
         # A function that was found late may name attributes of objects that were read before.
         return found if found._names == self._names else found.now()
 
@@ -166,6 +168,7 @@ class Reads:
                 if inner not in self._seen:  # a method may wrap an equal one
                     self._seen.add(inner)
                     self._add_callable(inner.__func__)
+                self._owners.add(id(inner.__self__))
                 self._add_root(inner.__self__, next(iter(_names(inner.__func__)), "self"))
             elif isinstance(inner, jax.custom_jvp | jax.custom_vjp):
                 for name in ("jvp", "fwd", "bwd"):
@@ -277,10 +280,10 @@ class Reads:
         is_asked = value is not cls and definer is not None and is_library_class(definer)
         names = {*own} if definer is not None and not is_asked else self._names & own.keys()
         own_classes = [each for each in cls.__mro__ if not is_library_class(each)]
-        # Code that only reads attributes does not call an object: a step, its trainer. A library
-        # may call an instance of its class.
-        is_called = path.endswith("]") or _last_step(path) + "()" in self._names
-        is_called |= value is cls or len(own_classes) < len(cls.__mro__) - 1
+        # A step whose code only reads attributes of its trainer does not call the trainer. But a
+        # library may call an instance of its class.
+        is_of_user = len(own_classes) == len(cls.__mro__) - 1
+        is_called = not (id(value) in self._owners and is_of_user) or f"{path}()" in self._names
         special = {"__getitem__", "__getattr__"} | ({"__call__"} if is_called else set())
         for each in own_classes:
             names |= self._names & vars(each).keys()
@@ -300,11 +303,6 @@ class Reads:
                 found = getattr(value, name)
             if not (found is None or isinstance(found, types.MethodType)):
                 yield operator.attrgetter(name), found, f"{path}.{name}"
-
-
-def _last_step(path: str) -> str:
-    """Return `.model` of `self.model`, and `self` of `self`."""
-    return path[max(path.rfind("."), 0) :]
 
 
 _GONE = object()

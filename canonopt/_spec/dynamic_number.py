@@ -98,7 +98,7 @@ class Dynamic:
         return float(self.value if number is None else number)  # a tracer raises JAX's error
 
     def __format__(self, form: str) -> str:
-        return format(float(self), form) if form else repr(self)
+        return format(self.numbers(), form) if form else repr(self)
 
     def __repr__(self) -> str:
         number = self.numbers()

@@ -69,8 +69,7 @@ class Trainer:
         return x
 for _ in range(3):
     OURS(Trainer().step)(1.0)
-= hint: the function itself is new each time: it changes what it reads or captures while it is
-= To count traces, use canonopt.compile_log
+= hint: to count traces, write canonopt.compile_log in place of self.traces
 ### a callback that keeps what it is given
 def fit():
     losses = []

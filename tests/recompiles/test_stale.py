@@ -66,6 +66,12 @@ class Layer(flax.linen.Module):
     @flax.linen.compact
     def __call__(self, x): return rate * flax.linen.relu(x)
 
+class Called:
+    lr, epoch = 2.0, 1.0
+    def __call__(self): return self.epoch
+    def apart(self, x): return self.lr * x if print(end="") is None else x
+    def inside(self, x): return self() * self.lr * x
+
 class Rates:
     def __init__(self): self.rates = {"slow": 1.0}
     def __getitem__(self, name): return self.rates[name]
@@ -160,6 +166,8 @@ rule for a derivative | config['lr'] | \
 module of flax | rate | step = functools.partial(Layer().apply, {}) | rate = 2.0
 object with getitem | self.rates['slow'] | \
     rates = Rates(); step = rates.scale | rates.rates['slow'] = 2.0
+object that its method calls | self.epoch | \
+    called = Called(); step = called.inside | called.epoch = 2.0
 default | config['lr'] | def step(x, *, config=config): return config['lr'] * x | config['lr'] = 2.0
 """
 # The same without a value, since the program does not depend on it.
@@ -192,6 +200,7 @@ object with the same rate | \
 what no output depends on | def step(x): x * config['lr']; return 2 * x | config['lr'] = 0.5
 array that no output depends on | \
     def step(x): x * weights['w']; return 2 * x | weights['w'] = 2 * X
+what only the call of an object reads | called = Called(); step = called.apart | called.epoch = 2.0
 equal model | model = Scaled(X); step = lambda x: model(x) | model = Scaled(X + 0)
 """
 PROGRAMS = {
