@@ -57,8 +57,9 @@ class Dynamic:
         dtype, exact = dtype_of(kind), _as_python(numbers, kind)
         is_split = kind in FLOATS and dtype != np.float64
         leaves = double_float.split(exact) if is_split else (exact.astype(dtype),)
-        with jax.ensure_compile_time_eval():  # in a trace, the arrays would be tracers
-            return cls(*map(jnp.asarray, leaves), kind=kind)
+        # In a trace, the arrays would be tracers. `jnp.asarray` may not transfer under a guard.
+        with jax.ensure_compile_time_eval():
+            return cls(*map(jax.device_put, leaves), kind=kind)
 
     def is_held(self) -> bool:
         """Return False if an array of another type has replaced the value."""
