@@ -76,13 +76,54 @@ def fit():
     return canonopt.jit(lambda x: jax.debug.callback(lambda y: losses.append(y), x) or x)(1.0)
 fit(), fit(), fit()
 = hint: the function itself is new each time: its program calls back into its code
+### two numbers of a spec and its update
+step = jax.jit(lambda optim: 0, static_argnums=0)
+other = jax.jit(lambda update: 0, static_argnums=0)
+for lr in (0.1, 0.2):
+    step(canonopt.chain(canonopt.scale(lr), canonopt.sgd(lr)))
+    other(canonopt.adam(lr).update)
+= optim.args[0].step_size: static value: 0.1 -> 0.2
+= also optim.args[1].learning_rate: static value: 0.1 -> 0.2
+= update.learning_rate: static value: 0.1 -> 0.2
+### an item of a static tuple
+step = jax.jit(lambda functions: 0, static_argnums=0)
+for _ in range(2):
+    step((abs, lambda x: x))
+= functions[1]: callable: function <lambda> -> another object made by the same code
+### a function that Equinox wraps
+for wrap in (eqx.filter_vmap, eqx.filter_vmap, eqx.filter_grad, eqx.filter_grad):
+    eqx.filter_jit(wrap(lambda x: x.sum()))(jnp.ones(3))
+= write: canonopt.filter_jit in place of eqx.filter_jit
+= write: canonopt.filter_jit in place of eqx.filter_jit
+### a static self with another number
+class Agent:
+    def __init__(self, seed):
+        self.seed = seed
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, x):
+        return x
+for seed in (1, 2):
+    Agent(seed).step(1.0)
+= Agent object -> another object, equal only to itself
+### the call that has more in common
+losses = (lambda x: x), (lambda x: 2 * x)
+def make(loss, optim):
+    return OURS(lambda x: loss(optim.update(x, optim.init(x))[0]))
+for loss, lr in ((0, 0.1), (1, 0.1), (0, 0.2)):
+    make(losses[loss], canonopt.sgd(lr))(1.0)
+= hint: build optim once, with numbers that change as canonopt.dynamic(number)
+### operations under vmap
+for n in range(2, 10):
+    jax.vmap(lambda x: x * 2)(np.ones((n, 4), np.float32))
+= 8 shapes: the length grows by one each time
 ### dynamic numbers in a static field
 @flax.struct.dataclass
 class Static:
     optim: object = flax.struct.field(pytree_node=False)
 step = jax.jit(lambda held: 0)
-for rate in (0.1, 0.2):
+for rate in (0.1, 0.1, 0.2):
     step(Static(canonopt.sgd(canonopt.dynamic(rate))))
+= held.optim: transformation: canonopt.sgd(learning_rate=canonopt.dynamic(0.1)) -> another object
 = held.optim.learning_rate: static value: canonopt.dynamic(0.1) -> canonopt.dynamic(0.2)
 = hint: leave out static=True (pytree_node=False) of the field that holds held.optim.learning_rate
 ### dynamic numbers that a step captures
