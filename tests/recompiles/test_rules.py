@@ -64,12 +64,24 @@ for i in range(3):
 ### a method that counts
 class Trainer:
     traces = 0
+    def __init__(self):
+        self.step = OURS(self.step)
     def step(self, x):
         self.traces += 1
         return x
 for _ in range(3):
-    OURS(Trainer().step)(1.0)
+    Trainer().step(1.0)
 = hint: to count traces, write canonopt.compile_log in place of self.traces
+### a method that keeps something
+class Keeper:
+    def __init__(self):
+        self.kept = []
+    def step(self, x):
+        self.kept.append(1)
+        return x
+for _ in range(3):
+    OURS(Keeper().step)(1.0)
+= hint: the function itself is new each time: it changes what it reads or captures while it is
 ### a callback that keeps what it is given
 def fit():
     losses = []
@@ -111,6 +123,7 @@ def make(loss, optim):
     return OURS(lambda x: loss(optim.update(x, optim.init(x))[0]))
 for loss, lr in ((0, 0.1), (1, 0.1), (0, 0.2)):
     make(losses[loss], canonopt.sgd(lr))(1.0)
+= captured variable 'optim' canonopt.sgd(learning_rate=0.1) -> function
 = hint: build optim once, with numbers that change as canonopt.dynamic(number)
 ### operations under vmap
 for n in range(2, 10):
