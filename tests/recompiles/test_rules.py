@@ -72,6 +72,13 @@ class Trainer:
 for _ in range(3):
     Trainer().step(1.0)
 = hint: to count traces, write canonopt.compile_log in place of self.traces
+### arrays of NumPy that an inner function reads
+def fit(x, y):
+    loss = lambda p: p * x * y
+    return jax.jit(lambda p: loss(p))(1.0)
+for _ in range(2):
+    fit(np.ones(2), np.ones(2))
+= Write x = jnp.asarray(x); y = jnp.asarray(y) before the function is made
 ### a method that keeps something
 class Keeper:
     def __init__(self):
