@@ -224,7 +224,7 @@ OLD_TRACE = Reason(
 def mutable(value: Any) -> Reason:
     """Return the reason for an instance whose attributes can be set."""
     kind = type(value).__qualname__
-    key = "vars" if hasattr(value, "__dict__") else "lambda x: x.name"
+    key = "vars" if type(value).__dictoffset__ else "lambda x: x.name"
     return Reason(
         f"is a {kind}, which may change",
         f"Make {kind} a frozen dataclass, or pass what is read of it as an argument, or promise "

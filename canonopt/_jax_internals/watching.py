@@ -110,7 +110,7 @@ class CompileWatch:
 
 
 class _Thread(threading.local):
-    """What a thread knows of the compile that is reported next."""
+    """Holds what a thread knows of the compile that is reported next."""
 
     def __init__(self) -> None:
         # Whether the persistent cache had the program that is reported next.

@@ -146,8 +146,7 @@ class Difference:
     @functools.cached_property
     def kind(self) -> str:
         """Return one of `KINDS`."""
-        is_wrapped = self.new.is_of_wrapper and WRAPPED.fullmatch(self.place)
-        if self.place == FUNCTION or is_wrapped:
+        if self.place == FUNCTION or (self.place in WRAPPED and self.new.is_of_wrapper):
             return "function"
         if self.place == CACHE:
             return "cleared"

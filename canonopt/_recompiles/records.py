@@ -30,6 +30,7 @@ from .._identity import (
     MAX_WORDS,
     NUMPY,
     Reading,
+    attributes_of,
     closure_items,
     described,
     keeps_state,
@@ -551,7 +552,7 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
         return frozenset()
     code = code_of(function)
     if owner is not None:
-        known = {*getattr(owner, "__dict__", ()), *dir(type(owner))}
+        known = {*attributes_of(owner), *dir(type(owner))}
         return frozenset(f"self.{name}" for name in code.sets_attributes & known)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
     named = (_NAMED.match(name) for name, part in parts.items() if part.type in kinds)
@@ -588,8 +589,8 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
 # --- calls ----------------------------------------------------------------------------------------
 
 
-# The path of a function that Equinox has wrapped, from a wrapper.
-WRAPPED = re.compile(r"self(\._fun_value_and_grad)?\._fun")
+# The paths of a function that Equinox has wrapped, from a wrapper.
+WRAPPED = ("self._fun", "self._fun_value_and_grad._fun")
 
 
 @attrs.define(eq=False)
@@ -664,10 +665,10 @@ def call_of(
     # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, loaded("equinox", "Module")):
         _add(call, "self", function)
-        wrapped_at = [p for p, leaf in leaves.items() if leaf.is_static and WRAPPED.fullmatch(p)]
-        for path in wrapped_at if call.is_of_wrapper else ():
-            wrapped = operator.attrgetter(path.removeprefix("self."))(function)
-            leaves[path] = function_leaf(wrapped, filtered=True)
+        for path in WRAPPED if call.is_of_wrapper else ():
+            if leaves.get(path, NOTHING).is_static:
+                wrapped = operator.attrgetter(path.removeprefix("self."))(function)
+                leaves[path] = function_leaf(wrapped, filtered=True)
     # Equinox binds the arguments to the signature, so a keyword does not make another call there.
     for index, name, _ in named if not filtered else ():
         leaves[GIVEN + name] = text_leaf("by keyword" if index is None else "by position")

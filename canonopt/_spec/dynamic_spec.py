@@ -22,6 +22,7 @@ import numpy as np
 
 from .._identity import HoldsArray, Mode, Table, Watched, read
 from .._jax_internals.tracing import makes_tracers
+from .._optax_compat import is_transformation
 from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from .double_float import converted
@@ -349,7 +350,7 @@ def dynamic(value: Any, /, *names: str) -> Any:
     if isinstance(value, Configured) != bool(names):
         problem = "canonopt.dynamic takes a number, or a spec and names of its hyperparameters."
         fix = "Write canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
-        if names and hasattr(value, "update"):
+        if names and is_transformation(value):
             fix = "Build the optimizer with canonopt in place of optax."
         raise DynamicSpecError(problem, fix)
     if not names:
