@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from ._python_internals.signatures import signature_of
+
 
 def is_transformation(value: Any) -> bool:
     """Return True for a transformation, and for an object with an `init` and an `update`.
@@ -32,14 +34,22 @@ def is_transformation(value: Any) -> bool:
 
 
 def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
-    """Return the transformation of a factory, with an `update` that takes extra arguments.
+    """Return a transformation whose update takes any extra arguments, and passes on the known ones.
 
-    Relies on `optax.with_extra_args_support`: it returns a `GradientTransformationExtraArgs` as it
-    is, and lets the update of others ignore extra arguments. `optax.MultiSteps` passes them on.
+    Relies on `optax.chain` and the like, which pass all extra arguments on to a
+    `GradientTransformationExtraArgs`. An update of another type may take some, too: that of
+    `optax.MultiSteps(...).gradient_transformation()` takes all.
     """
-    if not isinstance(made, optax.GradientTransformation):
-        return optax.GradientTransformationExtraArgs(made.init, made.update)
-    return optax.with_extra_args_support(made)
+    if isinstance(made, optax.GradientTransformationExtraArgs):
+        return made
+    known = signature_of(made.update).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in known.values())
+
+    def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> Any:
+        taken = {name: arg for name, arg in extra_args.items() if takes_any or name in known}
+        return made.update(updates, state, params, **taken)
+
+    return optax.GradientTransformationExtraArgs(made.init, update)
 
 
 def is_factory(value: Any) -> bool:

@@ -344,7 +344,7 @@ class Difference:
     def how_to_build(self) -> str:
         """Return words on a function that is made again, or on what differs in it."""
         if self.is_same_to_canonopt:
-            return "once, or by canonopt.canonicalize where it is made"
+            return "once, or as canonopt.hoist(function) where it is made"
         return "once, and pass what differs in it as an array"
 
     @property

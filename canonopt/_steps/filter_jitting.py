@@ -251,7 +251,7 @@ class _Function:
         options: dict[str, Any],
     ) -> None:
         self.given, self.donate = options, donate
-        self.options = {**options, "donate_argnums": 1}
+        self.options = options if donate == "none" else {**options, "donate_argnums": 1}
         # Whether the function has no arrays of its own. If it has, it is an argument of each call.
         self.is_whole = find() is not None
         self._signature = signature
@@ -262,6 +262,7 @@ class _Function:
         self.calls_of = functools.lru_cache(_MAX_STATICS)(lambda _: Calls())
 
         def call(kept: list[Any], donated: list[Any], rest: Any = None) -> Any:
+            __tracebackhide__ = True
             return _run(find(), rest, kept, donated)
 
         call.__name__, call.__qualname__ = _names_of(fn)
@@ -345,10 +346,12 @@ class _Call:
         self.wrapped, self.options, self.plain = function.wrapped, function.options, function.plain
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
         return _run(fn, *self.beside, *args)
 
 
 def _run(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
+    __tracebackhide__ = True
     function, args, kwargs = _restored(fn, rest, kept, donated)
     # `filter_jit` waits for the first array, which is a result of the program itself.
     return jnp.array(0), *cut_output(function(*args, **kwargs))

@@ -28,6 +28,7 @@ class JittedFunction(Generic[P, T]):
         self._canonopt = _Jitted(fn, options)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
         jitted = self._canonopt
         return jitted.calls(jitted, args, kwargs)
 
@@ -98,6 +99,7 @@ class _Jitted:
             self.calls.is_plain = True
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
         return fn(*args, **kwargs)
 
 

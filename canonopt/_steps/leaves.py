@@ -92,13 +92,12 @@ def sharding_of_scalars(params: Any) -> Sharding | None:
         if not _is_committed(leaf):
             continue
         if isinstance(leaf.sharding, NamedSharding):
-            mesh: Any = leaf.sharding.mesh
-            devices, sharding = tuple(mesh.devices.flat), NamedSharding(mesh, PartitionSpec())
+            sharding = NamedSharding(leaf.sharding.mesh, PartitionSpec())
         elif len(leaf.sharding.device_set) == 1:
-            devices = tuple(leaf.sharding.device_set)
-            sharding = SingleDeviceSharding(*devices)
+            sharding = SingleDeviceSharding(*leaf.sharding.device_set)
         else:  # a sharding without a mesh implies nothing for scalars
             return None
+        devices = _devices(sharding)
         earlier, _ = found.get(devices, (None, path))
         if not isinstance(earlier, NamedSharding):  # prefer a mesh of one device to the device
             found[devices] = sharding, path
@@ -158,19 +157,31 @@ def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
     """Return the argument for an array that a function captures, in a call with `given`."""
     if isinstance(array, jax.core.Tracer):
         return array
-    is_alone = array.committed and not any(_is_with(array, other) for other in given)
-    # A constant does not commit the results of a program to a device, an argument does. A program
-    # cannot take an argument on a mesh together with an argument elsewhere.
-    if is_alone and (len(array.devices()) == 1 or any(other.committed for other in given)):
+    # A constant does not commit the results of a program to a device, an argument does.
+    if array.committed and not is_with_any(array, given):
         return uncommitted(array)
     # The call may donate the array that it captures.
     return as_type(jnp.copy(array), array) if donates else array
 
 
-def _is_with(array: Any, other: Any) -> bool:
-    if isinstance(other, jax.core.Tracer):
-        return True
-    return other.committed and other.sharding.device_set == array.sharding.device_set
+def is_with_any(array: jax.Array, given: list[jax.Array]) -> bool:
+    """Return True if one of the arrays that are given commits a program to the devices of `array`.
+
+    For a tracer, the program that is traced decides.
+    """
+    devices = _devices(array.sharding)
+    return any(
+        isinstance(other, jax.core.Tracer)
+        or (other.committed and _devices(other.sharding) == devices)
+        for other in given
+    )
+
+
+def _devices(sharding: Sharding) -> tuple[Any, ...]:
+    """Return the devices of a program that takes an array of this sharding, in its order."""
+    if isinstance(sharding, NamedSharding):
+        return tuple(sharding.mesh.devices.flat)
+    return tuple(sharding.device_set)
 
 
 # --- a model plus updates ---------------------------------------------------------------------

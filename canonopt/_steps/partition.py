@@ -4,7 +4,8 @@
 went into one, are known by identity, so their leaves are not collected again. That is sound only
 for a module that cannot change: one of frozen modules, tuples, arrays and immutable values. Others,
 for example a module with a list in it, are cut anew each time. An array that is changed in place,
-as NumPy's can be, is the same array. `object.__setattr__` on a module goes unnoticed.
+as NumPy's can be, is the same array. `object.__setattr__` on a module goes unnoticed, except for
+another `__class__`, which reloaders such as IPython's `%autoreload` give to live objects.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ import functools
 import types
 import weakref
 from collections.abc import Hashable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 import equinox as eqx
@@ -130,23 +131,38 @@ def _is_array(leaf: Any) -> bool:
 
 # --- modules that are known ---------------------------------------------------------------------
 
-# Maps each known module to its arrays and its static rest, and any other module that was in a call
-# to None. A static leaf, such as a closure, may refer to the module, so the reference to the rest
-# is weak: the programs that it belongs to keep it.
-_known: WeakIdMap[tuple[list[Any], weakref.ref[_StaticModule]] | None] = WeakIdMap()
+
+class _Known(NamedTuple):
+    """A known module: its arrays, its static rest, and the nodes inside of it.
+
+    A static leaf, such as a closure, may refer to the module, so the reference to the rest is weak:
+    the programs that it belongs to keep it.
+    """
+
+    arrays: list[Any]
+    static: weakref.ref[_StaticModule]
+    inside: list[Any]
+    classes: list[type]  # of the nodes, and of the module
+
+
+# Maps each known module to its parts, and any other module that was in a call to None.
+_known: WeakIdMap[_Known | None] = WeakIdMap()
 _NEW: Any = object()
 
 
 def _known_or_cut(module: Any) -> tuple[list[Any], _StaticModule]:
     known = _known.get(module, _NEW)
-    if known is not _NEW and known is not None and (static := known[1]()) is not None:
-        return known[0], static
+    if known is not _NEW and known is not None:
+        static, classes = known.static(), [*map(type, known.inside), type(module)]
+        if static is not None and classes == known.classes:
+            return known.arrays, static
     arrays, static = _cut_module(module)
     if known is _NEW:
         # It takes as long as the rest to find out if it can change, so the first call does not.
         _known.set(module, None)
-    elif not _can_change(module):
-        _known.set(module, (arrays, weakref.ref(static)))
+    elif (inside := _fixed_nodes(module)) is not None:
+        classes = [*map(type, inside), type(module)]
+        _known.set(module, _Known(arrays, weakref.ref(static), inside, classes))
     return arrays, static
 
 
@@ -157,22 +173,26 @@ def _cut_module(module: Any) -> tuple[list[Any], _StaticModule]:
     return arrays, _StaticModule((treedef, others))
 
 
-def _can_change(module: Any) -> bool:
-    """Return True unless a module consists of frozen modules, tuples, arrays and constants."""
-    pending = [module]
+def _fixed_nodes(module: Any) -> list[Any] | None:
+    """Return the nodes inside of a module; None if it can change.
+
+    It cannot if it consists of frozen modules, tuples, arrays and constants.
+    """
+    pending, nodes = [module], []
     while pending:
         node = pending.pop()
         level = None if type(node) in _array_types else _flatten_one_level(node)
         if level is None:
             if not (_is_array(node) or _is_constant(node)):
-                return True
+                return None
         else:
             children, static = level
             is_tuple = node is None or type(node) is tuple or static is type(node)
             if not (is_tuple or (_is_module(node) and _is_frozen(node) and _is_constant(static))):
-                return True
+                return None
+            nodes.append(node)
             pending += children
-    return False
+    return nodes[1:]
 
 
 _flatten_one_level = jtu.default_registry.flatten_one_level
@@ -253,8 +273,9 @@ class Output:
             else:
                 node = kind.unflatten(made)
             append(node)
-        for place, of_arrays, static in known:
-            _known.set(built[place], (arrays[of_arrays], weakref.ref(static)))
+        for of_arrays, static, of_nodes, classes in known:
+            *inside, module = built[of_nodes]
+            _known.set(module, _Known(arrays[of_arrays], weakref.ref(static), inside, classes))
         return built[-1][0]
 
     @functools.cached_property
@@ -263,14 +284,15 @@ class Output:
 
         A step is for one node: its class if it is a module, else its structure; its attributes or
         its children; and those of them that are built, each with its place among the arrays and the
-        nodes of earlier steps. A known module is its place, the places of its arrays, and its
-        static rest.
+        nodes of earlier steps. A known module is the places of its arrays, its static rest, and
+        the places of its nodes, the last of which is the module, and their classes.
         """
         treedef, *leaves = self.structure
         tree = treedef.unflatten(leaves)
         count = sum(type(leaf) is _Place for leaf in leaves)
         steps: list[tuple[Any, Any, list[tuple[Any, int]]]] = []
-        places: dict[int, int] = {}
+        nodes: list[Any] = []  # the nodes that the steps build
+        ranges: dict[int, tuple[int, int]] = {}  # the steps for each node, by its id
 
         def add(node: Any) -> int | None:
             if type(node) is _Place:
@@ -285,16 +307,20 @@ class Output:
             else:
                 parts, kind = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
                 items = [*enumerate(parts)]
+            start = len(steps)
             found = [(key, add(child)) for key, child in items]
             steps.append((kind, parts, [(key, place) for key, place in found if place is not None]))
-            places[id(node)] = count + len(steps) - 1
-            return places[id(node)]
+            nodes.append(node)
+            ranges[id(node)] = start, len(steps)
+            return count + len(steps) - 1
 
         add([tree])
         known = []
         for leaf in jtu.tree_leaves(tree, is_leaf=_is_module):
-            if _is_module(leaf) and not _can_change(leaf):
+            if _is_module(leaf) and _fixed_nodes(leaf) is not None:
                 arrays, static = _cut_module(leaf)
                 of_arrays = slice(arrays[0].number, arrays[-1].number + 1) if arrays else slice(0)
-                known.append((places[id(leaf)], of_arrays, static))
+                start, end = ranges[id(leaf)]
+                of_nodes, classes = slice(count + start, count + end), map(type, nodes[start:end])
+                known.append((of_arrays, static, of_nodes, [*classes]))
         return steps, known

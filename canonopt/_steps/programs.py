@@ -37,7 +37,7 @@ from .._jax_internals.tracing import NotTraced, unwatched
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
-from .leaves import as_argument
+from .leaves import as_argument, is_with_any
 from .old_traces import has_old_trace, note_call, traced_inside
 from .templates import Template, template_of
 
@@ -72,6 +72,7 @@ class Program:
         mark = self.mark = object()
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
             tracing, _thread.tracing = _thread.tracing, None
             if tracing is None or tracing.mark is not mark:
                 raise NotTraced
@@ -141,6 +142,7 @@ class _Tracing:
     copy: Any = None
 
     def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
         fn = self.jitted.fn
         if tracers:  # without arrays, nothing needs a copy
             try:
@@ -170,8 +172,19 @@ class _Use:
     captured: dict[str, Any]
     output: Any
 
+    @functools.cached_property
+    def _committed(self) -> Any:
+        """Return a captured array that is committed to the devices of arguments."""
+        arrays = self.captured.get(CAPTURED, ())
+        found = (a for a in arrays if not isinstance(a, jax.core.Tracer) and a.committed)
+        return next(found, None)
+
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the program; return `_UNTRACED` if it has no trace for these arguments."""
+        __tracebackhide__ = True
+        array = self._committed
+        if array is not None and not is_with_any(array, _arrays_in(args, kwargs)):
+            return _UNTRACED  # these are on other devices
         _thread.jitted = jitted
         try:
             result = self.program.call(*args, **self.captured, **kwargs)
@@ -231,6 +244,7 @@ class Calls:
         self.is_plain = False  # whether new kinds of arguments are called as `jax.jit` calls them
 
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
         use = self._steady
         result = _UNTRACED if use is None else use(jitted, args, kwargs)
         if result is _UNTRACED:
@@ -244,6 +258,7 @@ class Calls:
         self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
         """Return the program for these arguments, and its result; None if `jax.jit` is to run."""
+        __tracebackhide__ = True
         if (self.is_plain and not self._by_kind) or is_debugging():
             return None, None
         try:
@@ -332,6 +347,7 @@ def _started(
 
     Returns None twice if the function is to be called as `jax.jit` calls it.
     """
+    __tracebackhide__ = True
     avals, structure, static, _ = kind
     fn, options = jitted.fn, jitted.options
     beside = (*jitted.beside, structure, *static, *_flat(options))
@@ -347,8 +363,7 @@ def _started(
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
         return None, None
-    leaves = jtu.tree_leaves((args, kwargs)) if arrays else ()
-    given = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
+    given = _arrays_in(args, kwargs) if arrays else []
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
     with jax.ensure_compile_time_eval():  # even if an outer function is traced
         captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
@@ -397,6 +412,7 @@ def _trace(
     **Returns:** the reason if they may not, and the structure of the output; None for the output
     if this function may not run the program either.
     """
+    __tracebackhide__ = True
     fn = jitted.fn
     tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)
     _thread.jitted = jitted
@@ -470,6 +486,10 @@ _RETURNS = (
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
 # A program would keep such an argument, and no later call would find the program.
 _STATIC = "a static argument equals only itself. Give its class __eq__ and __hash__."
+
+
+def _arrays_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[jax.Array]:
+    return [leaf for leaf in jtu.tree_leaves((args, kwargs)) if isinstance(leaf, jax.Array)]
 
 
 def _flat(options: dict[str, Any]) -> list[Any]:

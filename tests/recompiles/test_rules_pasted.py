@@ -37,7 +37,7 @@ step = jax.jit(lambda x: x * 2)
 for i in range(2):
     step(jnp.full(8, 1.0) if i else ones)  # here
 ### a model with a lambda at one call, and another one elsewhere
-# hint: build model['f'] once, or by canonopt.canonicalize where it is made
+# hint: build model['f'] once, or as canonopt.hoist(function) where it is made
 step = eqx.filter_jit(lambda model, x: model["f"](x))
 one, other = ({"f": lambda x: x * 2} for _ in range(2))
 step(one, ones)

@@ -306,6 +306,19 @@ def test_only_programs_that_may_fail_are_waited_for(monkeypatch):
     assert may_fail(lambda x: jax.debug.print("{}", x))
 
 
+@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
+def test_tracebacks_of_an_error_hide_our_frames(jit):
+    def step(x):
+        return c / x.missing
+
+    c = X + 1
+    with pytest.raises(AttributeError, match="missing") as caught:
+        jit(step)(X)
+    frames = [entry.frame for entry in caught.traceback]
+    ours = [frame for frame in frames if frame.code.path.parent.name == "_steps"]
+    assert ours and all("__tracebackhide__" in frame.f_locals for frame in ours)
+
+
 # --- known modules ------------------------------------------------------------------------------
 
 
@@ -313,7 +326,7 @@ def test_only_programs_that_may_fail_are_waited_for(monkeypatch):
 def looked_into(monkeypatch):
     """The modules whose leaves are collected."""
     found = []
-    for name in ("_can_change", "_cut_module"):
+    for name in ("_fixed_nodes", "_cut_module"):
         original = getattr(partition, name)
         monkeypatch.setattr(
             partition, name, lambda m, original=original: found.append(m) or original(m)
@@ -331,6 +344,27 @@ def test_modules_that_a_call_returns_are_known(looked_into):
         model, state = step(model, state, X)
         other(model)
     assert not looked_into
+
+
+class Reloaded(WithMethod):
+    def method(self, x):
+        return self.weight * x * 5
+
+
+def test_a_known_module_with_another_class_is_traced_again():
+    """Reloaders of notebooks give a class that is defined again to live modules."""
+    step = canonopt.filter_jit(lambda one, holder: (plus_one(one), plus_one(holder), run(holder)))
+    run = lambda holder: holder.content.method(X)  # noqa: E731
+    other = canonopt.filter_jit(lambda one: one.method(X))
+    given = WithMethod(X), Holder(WithMethod(X))
+    for _ in range(2):
+        *made, _ = step(*given)
+        other(given[0]), other(made[0])
+    for one, holder in (given, made):
+        for module in (one, holder.content):
+            object.__setattr__(module, "__class__", Reloaded)
+        np.testing.assert_array_equal(other(one), one.method(X))
+        np.testing.assert_array_equal(step(one, holder)[-1], run(holder))
 
 
 class Mutable(eqx.Module):

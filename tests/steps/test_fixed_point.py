@@ -328,6 +328,7 @@ WRAPPERS = {
     "masked": lambda tx: optax.masked(tx, {"w": True, "b": False}),
     "partition": lambda tx: optax.partition({"a": tx}, {"w": "a", "b": "a"}),
     "MultiSteps": lambda tx: canonopt.MultiSteps(tx, 2),
+    "of MultiSteps": lambda tx: optax.MultiSteps(tx, 2).gradient_transformation(),
     "canonopt": lambda tx: canonopt.apply_if_finite(tx, 3),
 }
 

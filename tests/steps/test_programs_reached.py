@@ -185,6 +185,12 @@ for package.k in (1.0, 5.0):
     inner.k = package.k
     for name in ("absolute", "relative"):
         yield jit(types.FunctionType(names[name].__code__, names))(x)
+### globals and builtins of a namespace
+def fit(**space):
+    exec("def step(x): return x * rate", space)
+    return jit(space["step"])(x)
+yield from (fit(rate=value, __builtins__={}) for value in (2.0, 3.0))
+yield from (fit(__builtins__={"rate": value}) for value in (2.0, 3.0))
 ### attributes by other names
 get, text = operator.attrgetter("k"), "{0.k}".format
 Plain.k = 1.0
@@ -857,13 +863,16 @@ for weak in (arrays[0], jax.device_put(arrays[0], jax.devices()[0])):
 devices = jax.devices()
 mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
 split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("x",), ()))
-for place in (None, devices[0], devices[3]):
-    array = many if place is None else jax.device_put(many, place)
-    step = (lambda array: jit(lambda x: x * array))(array)
-    for other in (None, devices[0], devices[1], split, whole):
-        yield attempt(step, many if other is None else jax.device_put(many, other))
-array = jax.device_put(many, split)
-yield jit(lambda x: x * array)(jax.device_put(many, devices[1]))
+turned = NamedSharding(jax.sharding.Mesh(devices[::-1], "x"), PartitionSpec())
+others = (None, devices[0], devices[1], split, turned)
+def put(place):
+    return many if place is None else jax.device_put(many, place)
+for place in (None, devices[0], devices[3], split):
+    for places in (others, (place, *others[::-1])):
+        step = (lambda array: jit(lambda x: x * array))(put(place))
+        yield from (attempt(step, put(other)) for other in places)
+yield (lambda one, two: jit(lambda x: x * one * two))(put(split), put(turned))(many)
+yield (lambda one: jit(lambda x: x * one, out_shardings=whole))(put(devices[1]))(many)
 for options in (
     {"in_shardings": split},
     {"in_shardings": (split,)},
