@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import jax
+import jax.tree_util as jtu
 import numpy as np
 
 from ._jax_internals.arrays import array_text
@@ -97,10 +98,20 @@ def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         return ((f"{name}=", item) for name, item in zip(kind._fields, value, strict=False))
     if not (fields := fields_of(kind)):
-        return None
+        # The own text of a pytree, such as `nnx.State`, has the values of its arrays.
+        children = children_of(value)
+        return ((f"{step}: ", child) for step, child in children) if children else None
     held = ((f, getattr(value, f.name)) for f in fields if f.repr and hasattr(value, f.name))
     own = ((f, x) for f, x in held if x is not f.default and not is_same_plain(x, f.default))
     return ((f"{field.name}=", item) for field, item in own)
+
+
+def children_of(value: Any) -> list[tuple[str, Any]] | None:
+    """Return the children of a pytree node, each with the step to it; None for a leaf."""
+    if jtu.all_leaves((value,)):
+        return None
+    pairs, _ = jtu.tree_flatten_with_path(value, is_leaf=lambda each: each is not value)
+    return [(jtu.keystr(keys), child) for keys, child in pairs]
 
 
 def is_same_plain(value: Any, default: Any) -> bool:

@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from .records import (
@@ -445,7 +445,7 @@ class Difference:
     def for_dynamic(self) -> str:
         """Return words on the holder of the optimizer, if a dynamic number needs more of it.
 
-        Classes of Flax have to declare an optimizer as data.
+        Classes have to declare an optimizer as data.
         """
         words = self.not_static
         holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
@@ -454,6 +454,8 @@ class Difference:
         elif holder is not None and holder.type.endswith("TrainState"):
             words += ", in a subclass of TrainState that says `tx: object = "
             words += "struct.field(pytree_node=True)`"
+        elif holder is not None and holder.kind == "node" and not self.before.is_dynamic:
+            words += ", and leave out static=True (pytree_node=False) of the field that holds it"
         return words
 
     # --- arguments --------------------------------------------------------------------------------
@@ -577,15 +579,22 @@ def _is_same(before: Leaf, after: Leaf, is_function: bool) -> bool:
 _MAX_COUNTED = 64  # a call with so many differences is far enough off
 
 
-def nearest(new: Call, earlier: Sequence[Call]) -> list[Difference]:
-    """Return the differences of a call from the nearest of at least one earlier call."""
+def nearest(
+    new: Call, earlier: Sequence[Call], wanted: Callable[[Difference], int]
+) -> list[Difference]:
+    """Return the differences of a call from the nearest of at least one earlier call.
+
+    `wanted` returns how many programs that differ so are likely wanted.
+    """
     # There may be 16 earlier calls, so each comparison stops early.
     found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
-    # The optimizer counts first, since a loop goes on with the one it began with. Among equally
-    # near calls, the last counts, which a loop ran just before.
+    # The optimizer counts first, since a loop goes on with the one it began with. Then come calls
+    # from which this one need not differ. Among equally near calls, the last counts, which a loop
+    # ran just before.
     optimizers = [sum(d.kind == "transformation" for d in each) for each in found]
+    is_wanted = [any(wanted(d) > 1 for d in each) for each in found]
     distances = [(len(each), sum(map(_distance, each))) for each in found]
-    best = min(range(len(found)), key=lambda i: (optimizers[i], distances[i], -i))
+    best = min(range(len(found)), key=lambda i: (optimizers[i], is_wanted[i], distances[i], -i))
     return sorted(differences(earlier[best], new), key=lambda each: KINDS.index(each.kind))
 
 

@@ -58,6 +58,7 @@ from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
 from .._texts import (
     PLAIN,
+    children_of,
     fields_of,
     is_gradient_transformation,
     is_same_plain,
@@ -481,6 +482,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
             yield f"field {names[i]!r}" if names else f"item {i}", item
     elif isinstance(value, dict):
         yield from ((f"item {text_of(key)}", item) for key, item in value.items())
+    elif (children := children_of(value)) is not None:
+        yield from ((f"item {step}", child) for step, child in children)
     elif not isinstance(value, type | types.ModuleType | enum.Enum) and hasattr(value, "__dict__"):
         yield from ((f"attribute {name!r}", item) for name, item in vars(value).items())
 
@@ -576,7 +579,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
         of_self = getattr(attribute(function, "__self__"), "__dict__", ())
         names = [f"self.{n}" if n in of_self else "" if k == "attribute" else n for k, n in named]
         lines = "; ".join(f"{name} = jnp.asarray({name})" for name in names if name)
-        return NUMPY.format(lines or "jnp.asarray for it")
+        return NUMPY.format(lines or f"jnp.asarray for {', '.join([*arrays][:3]) or 'it'}")
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
     if any(rule is not None and keeps_state(rule) for rule in rules):

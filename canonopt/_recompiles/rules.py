@@ -439,7 +439,7 @@ def change_of(d: Difference) -> Change:
 
 def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return how `new` differs from the nearest of `earlier`, which is not empty."""
-    if found := nearest(new, earlier):
+    if found := nearest(new, earlier, wanted):
         return Cause.of(change_of(d) for each in found for d in each.narrowed())
     # Inside of a trace, the function itself has no record.
     is_inside = FUNCTION not in new.leaves and bool(new.leaves[TRANSFORMS].token)

@@ -463,7 +463,7 @@ _OLD = (
 )
 _UNEQUAL = (
     "an argument holds what equals only itself, such as the method of a model. Write "
-    "argument = canonopt.canonicalize(argument) before the call."
+    "argument = canonopt.canonicalize(argument) once, where it is made."
 )
 _PASSES = (
     "it passes on an object that equals only itself, and JAX may keep a trace of an inner function "
