@@ -11,6 +11,8 @@ import pytest
 from canonopt.__main__ import main
 from canonopt._doctor.fixing import fixed
 
+from ..support.generated import rows
+
 LATIN = "ends of lines, a form feed and an encoding"
 # What source code becomes. The name `tx` is an optimizer in most.
 CHANGED = {
@@ -107,11 +109,10 @@ import optax\nmock.patch(target='optax.adam') | line 2: 'optax.adam' names Optax
 """
 
 
-@pytest.mark.parametrize("row", UNSURE.replace("\\\n", "").strip().splitlines())
-def test_what_is_not_sure_stays(row):
-    text, _, note = row.partition(" |")
+@pytest.mark.parametrize(("text", "note"), rows(UNSURE))
+def test_what_is_not_sure_stays(text, note):
     source = f"{text}\n".replace("\\n", "\n").encode()
-    note = note and f"{note.strip()}: no import of this file is changed"
+    note = note and f"{note}: no import of this file is changed"
     assert fixed(source) == (source, [note] if note else [])
 
 

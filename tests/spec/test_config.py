@@ -27,6 +27,7 @@ from canonopt._spec.config import CODECS, RESERVED
 
 from ..support import catalogue
 from ..support.catalogue import build
+from ..support.generated import rows
 from ..support.values import bits
 
 FORMATS = {
@@ -539,68 +540,56 @@ def test_values_that_are_not_the_same_have_other_fingerprints(one, other):
 adam, chain, clip, sgd = canonopt.adam, canonopt.chain, canonopt.clip, canonopt.sgd
 cosine = canonopt.cosine_decay_schedule(1e-3, 100)
 linear = canonopt.linear_schedule(1e-3, 0.0, 10)
-LINEAR = "linear_schedule(init_value=0.001, end_value=0.0, transition_steps=10, transition_begin=0)"
-SGD = "sgd(learning_rate=0.1, momentum=None, nesterov=False, accumulator_dtype=None)"
 
 
 def by_label(**transforms):
     return canonopt.partition(transforms, {"w": next(iter(transforms))})
 
 
-# Two specs as Python writes them, and the lines of what differs.
-CASES = {
-    "adam(1e-3), adam(3e-4)": "learning_rate: 0.001 -> 0.0003",
-    "adam(1e-3), adam(1e-3)": "",
-    "chain(clip(1.0), adam(1e-3)), chain(clip(2.0), adam(1e-3, b1=0.8))": (
-        "args[0].max_delta: 1.0 -> 2.0\nargs[1].b1: 0.9 -> 0.8"
-    ),
-    "sgd(cosine), sgd(cosine.replace(alpha=0.1))": "learning_rate.alpha: 0.0 -> 0.1",
-    "sgd(0.1), sgd(linear)": f"learning_rate: 0.1 -> {LINEAR}",
-    "linear, canonopt.constant_schedule(1.0)": f"spec: {LINEAR} -> constant_schedule(value=1.0)",
-    "chain(adam(1e-3)), chain(adam(3e-4), clip(1.0))": (
-        "args[0].learning_rate: 0.001 -> 0.0003\nargs[1]: nothing -> clip(max_delta=1.0)"
-    ),
-    "chain(adam(1e-3), clip(1.0)), chain(adam(1e-3))": "args[1]: clip(max_delta=1.0) -> nothing",
-    "chain(clip(1.0), adam(1e-3)), chain(canonopt.scale(0.5), adam(1e-3))": (
-        "args[0]: clip(max_delta=1.0) -> scale(step_size=0.5)"
-    ),
-    "by_label(a=sgd(0.1), b=sgd(0.1)), by_label(a=sgd(0.2), c=sgd(0.1))": (
-        "transforms['a'].learning_rate: 0.1 -> 0.2\n"
-        f"transforms['b']: {SGD} -> nothing\ntransforms['c']: nothing -> {SGD}"
-    ),
-    "of_one({'b': sgd(0.1), 1: sgd(0.1)}), of_one({'b': sgd(0.1), 1: sgd(0.2)})": (
-        "value[1].learning_rate: 0.1 -> 0.2"
-    ),
-    "of_one({'b': 1, 'a': 2, 'c': 3}), of_one({'b': 1, 'c': 3, 'a': 2})": (
-        'value: {"dict": [["b", 1], ["a", 2], ["c", 3]]} -> '
-        '{"dict": [["b", 1], ["c", 3], ["a", 2]]}'
-    ),
-    "canonopt.named_chain(('x', clip(1.0))), canonopt.named_chain(('x', clip(2.0)))": (
-        "args[0][1].max_delta: 1.0 -> 2.0"
-    ),
-    "of_one([1, math.nan, None, (1,), {'a': 1}]), of_one([1.0, 0.0, True, (1.0,), {}])": (
-        "value[0]: 1 -> 1.0\nvalue[1]: nan -> 0.0\nvalue[2]: None -> True\n"
-        "value[3][0]: 1 -> 1.0\nvalue[4]['a']: 1 -> nothing"
-    ),
-    "of_one([1]), of_one((1,))": 'value: [1] -> {"tuple": [1]}',
-    "adam(canonopt.dynamic(1e-3)), adam(canonopt.dynamic(3e-4))": (
-        'learning_rate: {"dynamic": 0.001} -> {"dynamic": 0.0003}'
-    ),
-    "canonopt.inject_hyperparams(optax.sgd)(0.1), canonopt.inject_hyperparams(optax.sgd)(0.2)": (
-        "learning_rate: 0.1 -> 0.2"
-    ),
-    "canonopt.adamw(1e-3, mask=is_matrix), canonopt.adamw(1e-3)": (
-        f"mask: {is_matrix.__module__}:is_matrix -> None"
-    ),
-    "of_one(np.float32(0.5)), of_one(np.float32(0.25))": (
-        'value: {"scalar": ["float32", 0.5]} -> {"scalar": ["float32", 0.25]}'
-    ),
-    "of_one([jnp.float32, jnp.float32]), of_one([np.float32, jnp.bfloat16])": (
-        "value[0]: float32 -> numpy:float32\nvalue[1]: float32 -> bfloat16"
-    ),
-    # Its parameter has the name of a key.
-    "holding(1, 2), holding(1, 3)": "optax: 2 -> 3",
-}
+# Two specs as Python writes them, and each line of what differs.
+DIFFERENCES = r"""
+adam(1e-3), adam(3e-4) | learning_rate: 0.001 -> 0.0003
+adam(1e-3), adam(1e-3) |
+chain(clip(1.0), adam(1e-3)), chain(clip(2.0), adam(1e-3, b1=0.8)) | \
+    args[0].max_delta: 1.0 -> 2.0 | args[1].b1: 0.9 -> 0.8
+sgd(cosine), sgd(cosine.replace(alpha=0.1)) | learning_rate.alpha: 0.0 -> 0.1
+sgd(0.1), sgd(linear) | learning_rate: 0.1 -> linear_schedule(init_value=0.001, end_value=0.0, \
+    transition_steps=10, transition_begin=0)
+linear, canonopt.constant_schedule(1.0) | spec: linear_schedule(init_value=0.001, end_value=0.0, \
+    transition_steps=10, transition_begin=0) -> constant_schedule(value=1.0)
+chain(adam(1e-3)), chain(adam(3e-4), clip(1.0)) | \
+    args[0].learning_rate: 0.001 -> 0.0003 | args[1]: nothing -> clip(max_delta=1.0)
+chain(adam(1e-3), clip(1.0)), chain(adam(1e-3)) | args[1]: clip(max_delta=1.0) -> nothing
+chain(clip(1.0), adam(1e-3)), chain(canonopt.scale(0.5), adam(1e-3)) | \
+    args[0]: clip(max_delta=1.0) -> scale(step_size=0.5)
+by_label(a=sgd(0.1), b=sgd(0.1)), by_label(a=sgd(0.2), c=sgd(0.1)) | \
+    transforms['a'].learning_rate: 0.1 -> 0.2 | transforms['b']: sgd(learning_rate=0.1, \
+    momentum=None, nesterov=False, accumulator_dtype=None) -> nothing | transforms['c']: nothing \
+    -> sgd(learning_rate=0.1, momentum=None, nesterov=False, accumulator_dtype=None)
+of_one({'b': sgd(0.1), 1: sgd(0.1)}), of_one({'b': sgd(0.1), 1: sgd(0.2)}) | \
+    value[1].learning_rate: 0.1 -> 0.2
+of_one({'b': 1, 'a': 2, 'c': 3}), of_one({'b': 1, 'c': 3, 'a': 2}) | \
+    value: {"dict": [["b", 1], ["a", 2], ["c", 3]]} -> {"dict": [["b", 1], ["c", 3], ["a", 2]]}
+canonopt.named_chain(('x', clip(1.0))), canonopt.named_chain(('x', clip(2.0))) | \
+    args[0][1].max_delta: 1.0 -> 2.0
+of_one([1, math.nan, None, (1,), {'a': 1}]), of_one([1.0, 0.0, True, (1.0,), {}]) | \
+    value[0]: 1 -> 1.0 | value[1]: nan -> 0.0 | value[2]: None -> True | \
+    value[3][0]: 1 -> 1.0 | value[4]['a']: 1 -> nothing
+of_one([1]), of_one((1,)) | value: [1] -> {"tuple": [1]}
+adam(canonopt.dynamic(1e-3)), adam(canonopt.dynamic(3e-4)) | \
+    learning_rate: {"dynamic": 0.001} -> {"dynamic": 0.0003}
+canonopt.inject_hyperparams(optax.sgd)(0.1), canonopt.inject_hyperparams(optax.sgd)(0.2) | \
+    learning_rate: 0.1 -> 0.2
+canonopt.adamw(1e-3, mask=is_matrix), canonopt.adamw(1e-3) | \
+    mask: tests.spec.test_config:is_matrix -> None
+of_one(np.float32(0.5)), of_one(np.float32(0.25)) | \
+    value: {"scalar": ["float32", 0.5]} -> {"scalar": ["float32", 0.25]}
+of_one([jnp.float32, jnp.float32]), of_one([np.float32, jnp.bfloat16]) | \
+    value[0]: float32 -> numpy:float32 | value[1]: float32 -> bfloat16
+# Its parameter has the name of a key.
+holding(1, 2), holding(1, 3) | optax: 2 -> 3
+"""
+CASES = {code: "\n".join(lines) for code, *lines in rows(DIFFERENCES)}
 
 
 @pytest.mark.parametrize("code", CASES)

@@ -11,7 +11,9 @@ import optax
 import pytest
 
 import canonopt
-from canonopt.errors import DynamicSpecError, NotAFactoryError, ParameterError
+from canonopt import errors
+
+from ..support.generated import named_texts, rows
 
 
 def model():
@@ -24,99 +26,72 @@ NAMES = {
     **{"model": model(), "dynamic": canonopt.dynamic},
 }
 
-# What is written wrong, and what the error says of it, by the class of the error.
-CALLS = {
-    "adam()": (
-        "adam: missing a required argument: 'learning_rate'. Its signature is adam(learning_rate, "
-        "b1=0.9, b2=0.999, eps=1e-08, eps_root=0.0, mu_dtype=None, *, nesterov=False). lr is "
-        "another name of learning_rate."
-    ),
-    "adam(1e-3, lr=2)": "adam: multiple values for argument 'learning_rate'.",
-    "adam(1e-3, x=1)": " lr is another name of learning_rate.",
-    "adam(lr=1e-3, learning_rate=1e-3)": (
-        "adam got both lr and learning_rate, which are one parameter. Write only one of them"
-    ),
-    "adamw(1e-3, weight_decy=1e-2)": (
-        "adamw: got an unexpected keyword argument 'weight_decy'. Did you mean 'weight_decay'?"
-    ),
-    "canonopt.identity(x=1)": "'x'. Its signature is identity().",
-    "clip(1.0, 2.0)": "clip: too many positional arguments. Its signature is clip(max_delta).",
-    "canonopt.polyak_sgd(lr=1.0)": "got an unexpected keyword argument 'lr'.",
-    "adam(1e-3).replace(beta1=0.5)": (
-        "There is no hyperparameter 'beta1'. Those of this spec are: learning_rate, b1, b2, eps, "
-    ),
-    "chain(clip(1.0), adam(1e-3)).replace(lr=0.1, learning_rate=0.2)": (
-        "replace got two values for args[1].learning_rate. Write only one of them."
-    ),
-}
-# Text in place of a number or a boolean.
-NUMBERS = {
-    "adam('1e-3')": (
-        "adam needs a number or a boolean for learning_rate, and got '1e-3'. Write it "
-        "without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number."
-    ),
-    "sgd(0.1, nesterov='false')": "boolean for nesterov, and got 'false'.",
-    "adamw(1e-3, eps='1e-8')": "boolean for eps, and got '1e-8'.",
-    "chain(sgd(0.1)).replace(lr='fast')": "boolean for learning_rate, and got 'fast'.",
-    "canonopt.cosine_decay_schedule(1.0, '10')": "boolean for decay_steps, and got '10'.",
-    "canonopt.scale_by_distance_over_gradients(eps='0.1')": "boolean for eps, and got '0.1'.",
-    "canonopt.canonical(optax.sgd)('0.1')": "boolean for learning_rate, and got '0.1'.",
-}
-
 
 def scheduled(peak):
     schedule = canonopt.warmup_cosine_decay_schedule(0.0, peak, 2, 10)
     return canonopt.chain(canonopt.clip(1.0), canonopt.adamw(schedule))
 
 
-UNKNOWN_NAMES = {
-    "dynamic(adam(0.1), 'learnin_rate')": (
-        "There is no hyperparameter 'learnin_rate'. Did you mean 'learning_rate'? "
-        "Those of this spec are: learning_rate, b1, b2, eps, eps_root"
-    ),
-    "dynamic(canonopt.chain(sgd(0.1), adam(0.1)), 'learning_rate')": (
-        "'learning_rate' may be any of args[0].learning_rate, args[1].learning_rate. "
-        "Write the whole path of the one you mean."
-    ),
-    "adam(0.1).replace(**{'lr.peak_value': 1})": (
-        "There is no hyperparameter 'lr.peak_value'. Did you mean 'learning_rate'?"
-    ),
-}
-NOT_TRACED = {
-    "dynamic(sgd(0.1))": (
-        "canonopt.dynamic takes a number, or a spec and names of its hyperparameters. Write "
-        "canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
-    ),
-    "dynamic(optax.sgd(0.1), 'lr')": "Build the optimizer with canonopt in place of optax.",
-    "round(dynamic(0.1))": "canonopt.dynamic(0.1) is a leaf of a spec",
-    "dynamic(scheduled(0.1), 'args[1].lr')": (
-        "and no number. Name a number in it: canonopt.dynamic(spec, "
-        "'args[1].learning_rate.init_value')."
-    ),
-    "2 * dynamic(0.1)": "canonopt.dynamic(0.1) is a leaf of a spec, and no number to compute with",
-    "-dynamic(0.1)": "or to compare. Compute first: canonopt.dynamic(0.1 * rate).",
-    "dynamic(0.1) > 0": "canonopt.dynamic(0.1) is a leaf of a spec",
-    "dynamic(sgd(0.1), 'momentum')": (
-        "takes a number or an array, and momentum is None. Write canonopt.dynamic(1e-3)."
-    ),
-    "dynamic(2**40)": (
-        "The number is 1099511627776, which does not fit int32. Leave out canonopt.dynamic."
-    ),
-    "dynamic(1e-40)": "The number is 1e-40, which does not fit float32.",
-    "dynamic(0.1, 'lr')": "takes a number, or a spec and names of its hyperparameters.",
-}
-OTHERS = {
-    "canonopt.canonical(optax.adam(1e-3))": (
-        NotAFactoryError,
-        "Give it the factory itself, as in canonopt.canonical(optax.adam).",
-    ),
-    "canonopt.Adam(1e-3)": (AttributeError, "Neither canonopt nor optax "),
-}
+# What is written wrong, and what the error says of it, by the class of the error.
+TEXT = r"""
+### calls that do not fit, ParameterError
+adam() | adam: missing a required argument: 'learning_rate'. Its signature is adam(learning_rate, \
+    b1=0.9, b2=0.999, eps=1e-08, eps_root=0.0, mu_dtype=None, *, nesterov=False). lr is another \
+    name of learning_rate.
+adam(1e-3, lr=2) | adam: multiple values for argument 'learning_rate'.
+adam(1e-3, x=1) | nesterov=False). lr is another name of learning_rate.
+adam(lr=1e-3, learning_rate=1e-3) | adam got both lr and learning_rate, which are one parameter. \
+    Write only one of them
+adamw(1e-3, weight_decy=1e-2) | adamw: got an unexpected keyword argument 'weight_decy'. Did you \
+    mean 'weight_decay'?
+canonopt.identity(x=1) | 'x'. Its signature is identity().
+clip(1.0, 2.0) | clip: too many positional arguments. Its signature is clip(max_delta).
+canonopt.polyak_sgd(lr=1.0) | got an unexpected keyword argument 'lr'.
+adam(1e-3).replace(beta1=0.5) | There is no hyperparameter 'beta1'. Those of this spec are: \
+    learning_rate, b1, b2, eps, eps_root
+chain(clip(1.0), adam(1e-3)).replace(lr=0.1, learning_rate=0.2) | replace got two values for \
+    args[1].learning_rate. Write only one of them.
+### text in place of a number or a boolean, ParameterError
+adam('1e-3') | adam needs a number or a boolean for learning_rate, and got '1e-3'. Write it \
+    without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number.
+sgd(0.1, nesterov='false') | boolean for nesterov, and got 'false'.
+adamw(1e-3, eps='1e-8') | boolean for eps, and got '1e-8'.
+chain(sgd(0.1)).replace(lr='fast') | boolean for learning_rate, and got 'fast'.
+canonopt.cosine_decay_schedule(1.0, '10') | boolean for decay_steps, and got '10'.
+canonopt.scale_by_distance_over_gradients(eps='0.1') | boolean for eps, and got '0.1'.
+canonopt.canonical(optax.sgd)('0.1') | boolean for learning_rate, and got '0.1'.
+### names of hyperparameters, ParameterError
+dynamic(adam(0.1), 'learnin_rate') | There is no hyperparameter 'learnin_rate'. Did you mean \
+    'learning_rate'? Those of this spec are: learning_rate, b1, b2, eps, eps_root
+dynamic(canonopt.chain(sgd(0.1), adam(0.1)), 'learning_rate') | 'learning_rate' may be any of \
+    args[0].learning_rate, args[1].learning_rate. Write the whole path of the one you mean.
+adam(0.1).replace(**{'lr.peak_value': 1}) | There is no hyperparameter 'lr.peak_value'. Did you \
+    mean 'learning_rate'?
+### no traced numbers, DynamicSpecError
+dynamic(sgd(0.1)) | canonopt.dynamic takes a number, or a spec and names of its hyperparameters. \
+    Write canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate').
+dynamic(optax.sgd(0.1), 'lr') | Build the optimizer with canonopt in place of optax.
+round(dynamic(0.1)) | canonopt.dynamic(0.1) is a leaf of a spec
+dynamic(scheduled(0.1), 'args[1].lr') | and no number. Name a number in it: canonopt.dynamic(spec, \
+    'args[1].learning_rate.init_value').
+2 * dynamic(0.1) | canonopt.dynamic(0.1) is a leaf of a spec, and no number to compute with
+-dynamic(0.1) | or to compare. Compute first: canonopt.dynamic(0.1 * rate).
+dynamic(0.1) > 0 | canonopt.dynamic(0.1) is a leaf of a spec
+dynamic(sgd(0.1), 'momentum') | takes a number or an array, and momentum is None. Write \
+    canonopt.dynamic(1e-3).
+dynamic(2**40) | The number is 1099511627776, which does not fit int32. Leave out canonopt.dynamic.
+dynamic(1e-40) | The number is 1e-40, which does not fit float32.
+dynamic(0.1, 'lr') | takes a number, or a spec and names of its hyperparameters.
+### no factory, NotAFactoryError
+canonopt.canonical(optax.adam(1e-3)) | Give it the factory itself, as in \
+    canonopt.canonical(optax.adam).
+"""
 MISTAKES = [
-    *((code, ParameterError, text) for code, text in (CALLS | NUMBERS | UNKNOWN_NAMES).items()),
-    *((code, DynamicSpecError, message) for code, message in NOT_TRACED.items()),
-    *((code, *rest) for code, rest in OTHERS.items()),
+    (code, getattr(errors, kind), message)
+    for kind, body in named_texts(TEXT).values()
+    for code, message in rows(body)
 ]
+MISTAKES += [("canonopt.Adam(1e-3)", AttributeError, "Neither canonopt nor optax ")]
 
 
 @pytest.mark.parametrize(("code", "error", "message"), MISTAKES, ids=[m[0] for m in MISTAKES])

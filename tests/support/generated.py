@@ -71,6 +71,15 @@ def named_texts(text: str) -> dict[str, tuple[str, str]]:
     return {name: (options, body) for name, _, options, body in heads}
 
 
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of each line, with ` | ` between them.
+
+    After a backslash a line goes on. One that begins with `#` is a comment.
+    """
+    lines = re.sub(r"\\\n *", "", text).strip().splitlines()
+    return [re.split(r" \|(?: |$)", line) for line in lines if not line.startswith("#")]
+
+
 @dataclasses.dataclass(frozen=True)
 class Template:
     """The text of a definition, what is used of it, and statements that change it.
