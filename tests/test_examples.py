@@ -1,15 +1,12 @@
 """The examples, run as a newcomer runs them."""
 
 import json
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
-from .support.doctor import importable
+from .support import doctor
 
 pytestmark = pytest.mark.slow
 
@@ -20,11 +17,10 @@ ROW = re.compile(r"(canonopt|optax) .* (\d+) +(\d+) +[\d.]+ +([\d.]+)%")
 
 
 def run(name, *options, arguments=(), stderr=False):
-    command = [sys.executable, *options, str(EXAMPLES / name), *map(str, arguments)]
+    command = [*doctor.PYTHON, *options, EXAMPLES / name, *arguments]
     # Compiles are counted, so they need not be good ones.
-    settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": importable()}
-    env = {**os.environ, **settings}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
+    settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    done = doctor.run(*command, cwd=EXAMPLES.parent, env=settings, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stderr if stderr else done.stdout
 

@@ -2,15 +2,14 @@
 
 import functools
 import html
-import os
 import re
-import subprocess
-import sys
 import urllib.parse
 from pathlib import Path
 
 import markdown
 import pytest
+
+from .support.doctor import printed_by
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -80,8 +79,6 @@ def test_every_picture_is_shown():
 @pytest.mark.slow
 def test_the_site_has_what_its_pages_link_to(tmp_path):
     """MkDocs looks at the docstrings of the API, and at all anchors: see `mkdocs.yml`."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
+    command = ["-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
+    printed_by(*command, cwd=ROOT, env={"NO_MKDOCS_2_WARNING": "1"})
     assert len([*tmp_path.rglob("*.html")]) > 20

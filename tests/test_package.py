@@ -4,13 +4,13 @@ Nothing here assumes that the package lies beside its tests: tox also runs them 
 """
 
 import ast
+import functools
 import graphlib
 import importlib
 import importlib.metadata
 import operator
 import pickle
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +20,8 @@ import optax
 import pytest
 
 import canonopt
+
+from .support.doctor import printed_by
 
 PACKAGE = Path(canonopt.__file__).parent
 
@@ -162,10 +164,7 @@ from .. import _texts
 # --- what an import does ----------------------------------------------------------------------
 
 
-def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+run = functools.partial(printed_by, "-c")
 
 
 def imported_by(code: str) -> set[str]:

@@ -5,18 +5,17 @@ it, or the name of its rule. No other line may be.
 """
 
 import json
-import os
 import re
 import runpy
 import shutil
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 import canonopt
+
+from .support.doctor import PYTHON, run
 
 pytest.importorskip("pyright")
 
@@ -36,18 +35,11 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, str]
         "typeCheckingMode": "standard",
     }
     (folder / "pyrightconfig.json").write_text(json.dumps(config))
-    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
-    run = subprocess.run(
-        command,
-        cwd=folder,
-        # Pyright's own wheel has the checker in it; do not look for a newer one.
-        env=os.environ | {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.stdout, run.stderr
-    report = json.loads(run.stdout)
+    command = [*PYTHON, "-m", "pyright", "--outputjson", "--pythonpath", *PYTHON]
+    # Pyright's own wheel has the checker in it; do not look for a newer one.
+    done = run(*command, cwd=folder, env={"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"})
+    assert done.stdout, done.stderr
+    report = json.loads(done.stdout)
     assert report["summary"]["filesAnalyzed"] == len(SAMPLES)
     said: dict[str, dict[int, str]] = {sample.name: defaultdict(str) for sample in SAMPLES}
     for found in report["generalDiagnostics"]:

@@ -2,9 +2,7 @@
 
 import importlib.metadata
 import json
-import os
 import re
-import subprocess
 import sys
 
 import jax
@@ -13,7 +11,7 @@ import pytest
 
 from canonopt.__main__ import main
 
-from ..support.doctor import DOCTOR, PYTHON, as_lines, importable, records_of, run
+from ..support.doctor import DOCTOR, PYTHON, as_lines, importable, records_of, run, started
 
 # Moves a name of JAX in the process of the script, before canonopt listens there.
 MOVES = """
@@ -66,14 +64,7 @@ def test_a_closed_pipe_changes_neither_the_status_nor_the_files(tmp_path):
     (tmp_path / "script.py").write_text(READER)
     statuses = []
     for command in (PYTHON, [*DOCTOR, "--json", "report.json", "--html", "report.html"]):
-        with subprocess.Popen(
-            [*command, "script.py"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": importable(), "PYTHONUNBUFFERED": ""},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
+        with started(*command, "script.py", cwd=tmp_path, env={"PYTHONUNBUFFERED": ""}) as process:
             assert process.stdin and process.stdout and process.stderr
             assert process.stdout.readline().strip() == b"1"
             process.stdout.close(), process.stderr.close()

@@ -13,7 +13,7 @@ import pytest
 
 from canonopt._doctor import stream
 
-from ..support.doctor import DOCTOR, HEADING, PYTHON, SCRIPTS, doctored, importable, run
+from ..support.doctor import DOCTOR, HEADING, PYTHON, SCRIPTS, doctored, importable, run, started
 
 # The text of a script.
 TEXTS = {
@@ -140,16 +140,9 @@ sys.stdin.read()
 def waiting(folder):
     """A doctor whose script has compiled and now waits, and the folder of its streams."""
     (folder / "waits.py").write_text(WAITS)
-    process = subprocess.Popen(
-        [*DOCTOR, "--streams", "streams", "waits.py"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": importable()},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # with a process group of its own
-    )
+    command = [*DOCTOR, "--streams", "streams", "waits.py"]
+    # With a process group of its own.
+    process = started(*command, cwd=folder, text=True, start_new_session=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process, folder / "streams"
 

@@ -23,13 +23,23 @@ HEADING = "\ncanonopt doctor: "
 HOSTILE = "<script>alert('&\"')</script>"
 
 
-def run(*command, cwd=SCRIPTS, input="", env=None):
+def run(*command, cwd=SCRIPTS, input="", env=None, timeout=300):
     command = [str(part) for part in command]
-    environment = {**os.environ, "PYTHONPATH": importable(), **(env or {})}
+    environment = environment_with(env)
     if command[: len(DOCTOR)] == DOCTOR:
-        return _run_doctor(command, cwd, input, environment)
-    options = {"capture_output": True, "text": True, "timeout": 300}
+        return _run_doctor(command, cwd, input, environment, timeout)
+    options = {"capture_output": True, "text": True, "timeout": timeout}
     return subprocess.run(command, cwd=cwd, input=input, env=environment, **options)
+
+
+def started(*command, cwd, env=None, **options):
+    """The process of a command that has begun, with pipes for what it reads and prints."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(command, cwd=cwd, env=environment_with(env), **pipes, **options)
+
+
+def environment_with(settings):
+    return {**os.environ, "PYTHONPATH": importable(), **(settings or {})}
 
 
 def printed_by(*arguments, **options):
@@ -45,17 +55,17 @@ _forkserver = multiprocessing.get_context("forkserver")
 _forkserver.set_forkserver_preload([__name__])
 
 
-def _run_doctor(command, cwd, input, environment):
+def _run_doctor(command, cwd, input, environment, timeout):
     """`subprocess.run` of the command `canonopt doctor`."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
         files[0].write_text(input)
         process = _forkserver.Process(target=_main, args=(command, cwd, environment, files))
         process.start()
-        process.join(300)
+        process.join(timeout)
         if process.is_alive():
             process.kill()
-            raise subprocess.TimeoutExpired(command, 300)
+            raise subprocess.TimeoutExpired(command, timeout)
         _, stdout, stderr = (file.read_text() for file in files)
         return subprocess.CompletedProcess(command, process.exitcode, stdout, stderr)
 
@@ -86,16 +96,10 @@ def doctored(*command, **options):
 
 def records_of(function, everywhere=False):
     """Return what a process writes that calls a function, in other threads too if `everywhere`."""
-    start = {
-        "event": "start",
-        "version": stream.VERSION,
-        "time": time.time(),
-        "host": "host",
-        "pid": 1,
-    }
-    start |= {"parent": 0, "fork": False, "argv": ["script.py"], "python": "3.11", "jax": None}
-    start["began"] = start["time"]
-    lines = [start]
+    now = time.time()
+    start = {"event": "start", "version": stream.VERSION, "time": now, "began": now, "host": "host"}
+    start |= {"pid": 1, "parent": 0, "fork": False, "argv": ["script.py"]}
+    lines = [start | {"python": "3.11", "jax": None}]
     recorder = stream.StreamRecorder(lines.append)
     with listeners.active(recorder, everywhere):
         listeners.compiles.listen()
