@@ -2,7 +2,6 @@
 
 import functools
 import re
-import sys
 from pathlib import Path
 
 import attrs
@@ -21,7 +20,9 @@ from canonopt._recompiles.records import call_of
 from canonopt._recompiles.rules import explain
 
 from ..support.callables import captured
+from ..support.counting import calls_of
 from ..support.scenarios import JITS, SCENARIOS, cells, committed, named, ones, scaling
+from ..support.values import Module
 
 CELLS = [pytest.param(*cell, id=f"{cell[0].name}, {cell[1]}") for cell in cells()]
 
@@ -112,22 +113,6 @@ def test_a_call_is_compared_with_the_nearest_earlier_one(calls, says):
     assert str(change) == says
 
 
-def calls(function):
-    """How many calls of Python functions a call makes."""
-    count = 0
-
-    def note(_, event, __):
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 def renamed(prefix, count):
     leaf = np.zeros(1, np.float32)
     tree = {f"{prefix}{i}": {"w": leaf, "b": leaf} for i in range(count)}
@@ -136,7 +121,7 @@ def renamed(prefix, count):
 
 def test_many_differences_cost_as_many_steps_as_there_are_and_are_found_once():
     one, few, many = (
-        calls(functools.partial(explain, renamed("new", n), [renamed("old", n)] * times))
+        len(calls_of(functools.partial(explain, renamed("new", n), [renamed("old", n)] * times)))
         for n, times in ((100, 1), (100, 10), (1000, 1))
     )
     assert many < 12 * one and few < 2 * one
@@ -225,11 +210,6 @@ def test_calls_with_one_cache_entry_have_no_changes(same):
 
 
 # --- anything at all ------------------------------------------------------------------------------
-
-
-class Module(eqx.Module):
-    value: object
-    fixed: object = eqx.field(static=True)
 
 
 class Hostile:

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import gc
-import sys
 import threading
 import traceback
 import weakref
@@ -23,7 +22,7 @@ from canonopt._jax_internals import watching
 from canonopt._recompiles import listeners
 
 from ..support import counting
-from ..support.counting import fresh
+from ..support.counting import calls_of, fresh
 from ..support.scenarios import array, on_explicit_axes, ones
 from ..support.threads import in_threads
 
@@ -246,29 +245,19 @@ def test_an_exception_in_a_block_leaves_nothing_behind():
 
 @pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
 def test_a_cached_call_runs_none_of_the_listeners(jit):
-    step, profiled = jit(fresh()[0]), set()
-    plain, watched = step, canonopt.assert_max_traces(step)
-    x = jnp.asarray(ones(3))
+    step = jit(fresh()[0])
+    watched, x = canonopt.assert_max_traces(step), jnp.asarray(ones(3))
 
-    def profile(frame, event, _):
-        if event == "call" and "canonopt" in frame.f_code.co_filename:
-            profiled.add(frame.f_code.co_qualname)
+    def run_by(function):
+        """The functions of canonopt that a call runs."""
+        return {name for file, name in calls_of(lambda: function(x)) if "canonopt" in file}
 
     with canonopt.compile_log():
-        plain(x), watched(x)
-        sys.setprofile(profile)
-        try:
-            plain(x)
-        finally:
-            sys.setprofile(None)
-        assert {name for name in profiled if "test_" not in name} == set()
-        sys.setprofile(profile)
-        try:
-            watched(x)
-        finally:
-            sys.setprofile(None)
-    # The wrapper itself, and nothing at a miss.
-    assert not profiled & {"MissWatch._wrapped.<locals>.watched", "_enter", "_leave", "call_of"}
+        step(x), watched(x)
+        assert {name for name in run_by(step) if "test_" not in name} == set()
+        # The wrapper itself, and nothing at a miss.
+        at_a_miss = {"MissWatch._wrapped.<locals>.watched", "_enter", "_leave", "call_of"}
+        assert not run_by(watched) & at_a_miss
 
 
 def test_nothing_is_kept_alive():

@@ -6,6 +6,7 @@ the monitoring events see every compile but not the traces. Tests assert both.
 
 import collections
 import itertools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,6 +82,22 @@ def fresh(name="step"):
 
     function.__name__ = function.__qualname__ = name
     return function, runs
+
+
+def calls_of(function):
+    """The files and the names of the Python functions that a call runs, in order."""
+    found = []
+
+    def note(frame, event, _):
+        if event == "call":
+            found.append((frame.f_code.co_filename, frame.f_code.co_qualname))
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return found
 
 
 def line_marked(file, mark):
