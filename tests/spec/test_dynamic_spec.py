@@ -17,7 +17,7 @@ import canonopt
 from canonopt._spec.dynamic_spec import _templates
 
 from ..support.counting import counted
-from ..support.values import bits
+from ..support.values import Node, bits
 
 PARAMS = {"w": jnp.ones(3)}
 
@@ -111,19 +111,6 @@ def test_structure_does_not_depend_on_what_the_leaves_are():
     assert jax.tree.structure(eqx.combine(arrays, rest)) == structure
 
 
-@jax.tree_util.register_pytree_node_class
-class Pair:
-    def __init__(self, *pair):
-        self.pair = pair
-
-    def tree_flatten(self):
-        return self.pair, None
-
-    @classmethod
-    def tree_unflatten(cls, data, children):
-        return cls(*children)
-
-
 @pytest.mark.parametrize(
     "node, step",
     [
@@ -131,7 +118,7 @@ class Pair:
         (lambda *pair: collections.defaultdict(list, zip("ba", pair, strict=True)), "['b']"),
         (lambda *pair: {"z": [*pair], "c": ()}, "['z'][0]"),
         (collections.namedtuple("Rates", "rate power"), "[0]"),
-        (Pair, "[<flat index 0>]"),
+        (lambda *pair: Node(pair, None), "[<flat index 0>][0]"),
         (lambda *pair: Constant({"rate": pair}), ".value['rate'][0]"),
     ],
 )
