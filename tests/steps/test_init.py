@@ -1,5 +1,6 @@
 """init_like_grads and grads_like: state exactly where there is a gradient."""
 
+import functools
 import gc
 import re
 
@@ -168,30 +169,28 @@ def test_memory_kinds_are_kept():
 
 def test_a_multi_step_and_a_dynamic_spec():
     model = {"w": on_a_mesh((8, 4), "data", "model"), "b": on_a_mesh((4,))}
-    for optim in (
-        canonopt.MultiSteps(canonopt.adam(1e-3), 4),
-        canonopt.adam(canonopt.dynamic(1e-3)),
-    ):
-        state = canonopt.init_like_grads(
-            model, linear_loss, on_a_mesh((16, 8), "data"), optim=optim
+    x = on_a_mesh((16, 8), "data")
+    arrays = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=leaf.sharding), (model, x)
+    )
+    multi_steps = canonopt.MultiSteps(canonopt.adam(1e-3), 4)
+    for optim in (multi_steps, canonopt.adam(canonopt.dynamic(1e-3))):
+        state, made = (
+            canonopt.init_like_grads(model, linear_loss, x, optim=optim)
+            for model, x in ((model, x), arrays)
         )
-        arrays = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), model)
-        placed = jax.tree.map(lambda a, leaf: jax.device_put(a, leaf.sharding), arrays, model)
-        x = jax.device_put(jnp.ones((16, 8)), on_a_mesh((16, 8), "data").sharding)
-        made = canonopt.init_like_grads(placed, linear_loss, x, optim=optim)
         assert described(state) == described(made)
 
 
 def test_an_equinox_model_made_by_filter_eval_shape():
-    model = eqx.filter_eval_shape(eqx.nn.MLP, 2, 1, 8, 2, key=jax.random.key(0))
-    optim = canonopt.adam(1e-3)
-    x = jax.ShapeDtypeStruct((2,), jnp.float32)
-    state = optim.init_like_grads(model, lambda model, x: model(x).sum(), x)
-    made = eqx.nn.MLP(2, 1, 8, 2, key=jax.random.key(0))
-    whole = optim.init_like_grads(made, lambda model, x: model(x).sum(), x)
-    assert described(
-        eqx.filter(state, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    ) == described(eqx.filter(whole, eqx.is_array))
+    make = functools.partial(eqx.nn.MLP, 2, 1, 8, 2, key=jax.random.key(0))
+    optim, x = canonopt.adam(1e-3), jax.ShapeDtypeStruct((2,), jnp.float32)
+    state, whole = (
+        optim.init_like_grads(model, lambda model, x: model(x).sum(), x)
+        for model in (eqx.filter_eval_shape(make), make())
+    )
+    structs = eqx.filter(state, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+    assert described(structs) == described(eqx.filter(whole, eqx.is_array))
 
 
 def test_a_weak_type_is_taken_away():

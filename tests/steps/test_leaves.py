@@ -22,6 +22,7 @@ import canonopt
 from ..support import placements
 from ..support.counting import counted
 from ..support.placements import COLUMNS, EQUINOX, KINDS, OPTIMIZERS, build, mesh, placed, prepared
+from ..support.values import bits
 
 
 def type_of(leaf):
@@ -31,9 +32,7 @@ def type_of(leaf):
 
 def assert_same_bits(ours, theirs):
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    assert bits(ours) == bits(theirs)
 
 
 # --- the numbers of Optax -----------------------------------------------------------------------
@@ -368,20 +367,10 @@ def test_the_state_is_where_the_parameters_are_and_a_step_compiles_once(name, ma
 
 def test_parameters_on_two_meshes_or_devices():
     devices = np.array(jax.devices())
-    one, two = Mesh(devices[:4], ("data",)), Mesh(devices[4:], ("data",))
-    on_meshes = {
-        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(one, P())),
-        "b": jax.device_put(jnp.ones(8), NamedSharding(two, P())),
-    }
-    on_devices = {
-        "w": jax.device_put(jnp.ones((8, 8)), devices[0]),
-        "b": jax.device_put(jnp.ones(8), devices[1]),
-    }
-    grads = {
-        "w": jax.ShapeDtypeStruct((8, 8), jnp.float32),
-        "b": jax.ShapeDtypeStruct((8,), jnp.float32),
-    }
-    for params in (on_meshes, on_devices):
+    meshes = [NamedSharding(Mesh(of, ("data",)), P()) for of in (devices[:4], devices[4:])]
+    grads = jax.eval_shape(placements.parameters)
+    for first, second in (meshes, devices[:2]):
+        params = jax.device_put(placements.parameters(), {"w": first, "b": second})
         with pytest.raises(canonopt.errors.PlacementError) as caught:
             canonopt.init_like_grads(params, grads=grads, optim=canonopt.adam(1e-3))
         error = caught.value
