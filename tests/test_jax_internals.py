@@ -497,8 +497,8 @@ X = np.ones(3, np.float32)
 
 
 def count_in_a_log():
-    (outer, outer_runs), (inner, inner_runs), (filtered, filtered_runs) = (fresh() for _ in "123")
-    (pulled, pulled_runs), (refused, refused_runs) = fresh(), fresh()
+    made = [fresh() for _ in range(5)]
+    outer, inner, filtered, pulled, refused = (function for function, _ in made)
 
     def nested(x):
         return jax.jit(inner)(outer(x)) + 1
@@ -518,22 +518,12 @@ def count_in_a_log():
         for _ in range(2):
             with pytest.raises(TypeError, match="not a valid JAX type"):
                 jax.jit(no_array)(X)
-    found = [
-        (log[f.__name__].traces, len(runs))
-        for f, runs in [
-            (outer, outer_runs),
-            (inner, inner_runs),
-            (filtered, filtered_runs),
-            (pulled, pulled_runs),
-            (refused, refused_runs),
-        ]
-    ]
-    assert [traces for traces, _ in found] == [runs for _, runs in found]
-    assert len(outer_runs) >= 2 and len(refused_runs) == 2
+    traces = [log[function.__name__].traces for function, _ in made]
+    assert traces == [len(runs) for _, runs in made]
+    assert traces[0] >= 2 and traces[-1] == 2  # of `outer` and of `refused`
     assert log[outer.__name__].compiles == compiles(outer.__name__) >= 2
-    assert log[pulled.__name__].compiles + log[pulled.__name__].backward_compiles == compiles(
-        pulled.__name__
-    )
+    found = log[pulled.__name__]
+    assert found.compiles + found.backward_compiles == compiles(pulled.__name__)
 
 
 def count_above():

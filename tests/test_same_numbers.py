@@ -136,9 +136,8 @@ def test_jitted_programs_give_the_same(seeds):
     for seed in seeds:
         found = jit_programs.compared(jit_programs.write(Random(seed)))
         if found.index is not None:
-            pytest.fail(
-                f"Seed {seed}. {smallest(found.program, jit_programs.compared)}", pytrace=False
-            )
+            smaller = smallest(found.program, jit_programs.compared)
+            pytest.fail(f"Seed {seed}. {smaller}", pytrace=False)
         if "effects" not in found.program.flags:
             merged.append(found.is_merged)
     jax.clear_caches()
@@ -167,10 +166,8 @@ def test_a_wrong_merge_of_jit_is_seen():
     unsound = types.SimpleNamespace(
         jit=lambda fn: once(fn.__code__, Any(function=fn)), filter_jit=THEIRS.filter_jit
     )
-    assert (
-        jit_programs.compared(READS_A_GLOBAL).index is None
-        and jit_programs.compared(READS_A_GLOBAL).is_merged
-    )
+    sound = jit_programs.compared(READS_A_GLOBAL)
+    assert sound.index is None and sound.is_merged
     found = jit_programs.compared(READS_A_GLOBAL, unsound)
     assert found.index == 2 and found.is_merged
     smaller = shrink(READS_A_GLOBAL, lambda program: jit_programs.compared(program, unsound))
