@@ -96,14 +96,12 @@ SPECS = {
 
 
 def counted_step():
-    @counted
     def step(model, opt_state, optim, x):
         grads = jax.grad(catalogue.loss_fn)(model, x)
         updates, opt_state = optim.update(grads, opt_state, model)
         return canonopt.apply_updates(model, updates), opt_state
 
-    function, count = step
-    return jax.jit(function, donate_argnums=(0, 1)), count
+    return counted(step, jax.jit, donate_argnums=(0, 1))
 
 
 def trained(tree, step, steps):

@@ -78,8 +78,7 @@ SOME = ["adam", "lbfgs", "sgd", "contrib.schedule_free"]
 )
 @pytest.mark.usefixtures("quick_compiles")
 def test_twenty_rebuilt_optimizers_are_one_trace_and_one_compile(name, wrap):
-    step, count = counted(catalogue.step_for(name))
-    step = wrap(step)
+    step, count = counted(catalogue.step_for(name), wrap)
     params = catalogue.parameters(name)
     # The state is jitted too: what it needs to be stable from the first step on is the business
     # of init_like_grads, and not of this test.

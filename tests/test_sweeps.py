@@ -106,13 +106,11 @@ def test_one_special_value_is_no_other_program():
     def build(value):
         return canonopt.warmup_cosine_decay_schedule(0.0, value, 2, 10, end_value=1e-4)
 
-    call, count = counted(lambda schedule, counts: jax.vmap(schedule)(counts))
-    call, counts = jax.jit(call), jnp.arange(12)
+    call, count = counted(lambda schedule, counts: jax.vmap(schedule)(counts), jax.jit)
+    counts = jnp.arange(12)
     for value in (1e-3, 0.0, 1.0):
-        found, expected = (
-            call(build(canonopt.dynamic(value)), counts),
-            jax.vmap(build(value))(counts),
-        )
+        found = call(build(canonopt.dynamic(value)), counts)
+        expected = jax.vmap(build(value))(counts)
         np.testing.assert_array_max_ulp(found, expected, maxulp=1)
     assert (count.traces, count.compiles) == (1, 1)
 
@@ -165,8 +163,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
 
 
 def test_a_value_is_changed_in_mid_training():
-    step, count = counted(train_step)
-    step = jax.jit(step)
+    step, count = counted(train_step, jax.jit)
 
     def train(values, replace):
         optim = canonopt.dynamic(chain(1e-2), "peak_value")

@@ -40,8 +40,7 @@ class Config:
 @pytest.fixture
 def step():
     """A jitted step that has run with `SPEC`. It is to be traced for nothing else."""
-    function, count = counted(lambda o: o.update(PARAMS, o.init(PARAMS), PARAMS))
-    jitted = jax.jit(function)
+    jitted, count = counted(update, jax.jit)
     jitted(SPEC)
     yield jitted
     assert (count.traces, count.compiles) == (1, 1)
@@ -292,8 +291,8 @@ def test_runtime_type_checkers_take_a_spec_for_a_transformation():
 
 def test_a_wrapper_of_optax_calls_a_factory_with_tracers():
     optim = optax.inject_hyperparams(canonopt.sgd)(learning_rate=0.1)
-    function, count = counted(lambda params, state: optim.update(params, state, params))
-    step, state = jax.jit(function), optim.init(PARAMS)
+    step, count = counted(lambda params, state: optim.update(params, state, params), jax.jit)
+    state = optim.init(PARAMS)
     for value in (0.1, 0.2):
         state.hyperparams["learning_rate"] = jnp.asarray(value, jnp.float32)
         assert step(PARAMS, state)[0]["w"][0] == jnp.float32(-value)

@@ -350,8 +350,7 @@ def test_dropped_callables_leave_nothing():
 
 
 def test_a_hoisted_callable_lives_as_long_as_a_cache_that_holds_it():
-    step, count = counted(lambda fn, x: fn(x))
-    step = jax.jit(step, static_argnums=0)
+    step, count = counted(lambda fn, x: fn(x), jax.jit, static_argnums=0)
     for _ in range(5):
         step(hoist(a_lambda(0.25)), vector())
         gc.collect()

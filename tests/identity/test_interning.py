@@ -145,8 +145,7 @@ def test_after_clearing_what_is_built_is_new_and_what_is_in_use_goes_on(restored
             hoisted(2.0),
         )
 
-    function, count = counted(lambda optim: optim.init(jnp.ones(3)))
-    step = jax.jit(function)
+    step, count = counted(lambda optim: optim.init(jnp.ones(3)), jax.jit)
     before = builds()
     step(before[0])
     canonopt.clear_caches()

@@ -331,8 +331,7 @@ def test_a_number_keeps_its_value_and_its_type_elsewhere_and_causes_no_trace(tak
             assert repr(optim.learning_rate) == f"canonopt.dynamic({number!r})"
             assert bits(params * optim.learning_rate) == bits(number * params)
             expected = update(canonopt.adamw(number, b2=0.999))
-            function, count = counted(update)
-            jitted = jax.jit(function)
+            jitted, count = counted(update, jax.jit)
             for found in (update(optim), jitted(before), jitted(optim)):
                 assert bits(found) == bits(expected)
             assert (expected.dtype, count.traces) == (jnp.bfloat16, 1)

@@ -61,8 +61,7 @@ def test_an_array_is_weakly_typed_after_a_checkpoint_if_it_was_before(build, dty
         optim, theirs = build(canonopt, rate), build(optax, rate)
         expected = update(theirs, params)
         step = lambda params: update(theirs, params)  # noqa: E731
-        jitted, (ours, count) = jax.jit(step)(params), counted(update)
-        ours = jax.jit(ours)
+        jitted, (ours, count) = jax.jit(step)(params), counted(update, jax.jit)
         ours(optim, params)
         takes = (
             np.asarray,
@@ -248,8 +247,7 @@ def test_a_partitioned_spec_is_one_trace_for_many_values():
     def step(arrays, rest, params):
         return update(eqx.combine(arrays, rest), params)
 
-    step, count = counted(step)
-    step = eqx.filter_jit(step)
+    step, count = counted(step, eqx.filter_jit)
     build = lambda value: canonopt.sgd(canonopt.dynamic(value))  # noqa: E731
     scheduled = lambda value: canonopt.sgd(Constant(canonopt.dynamic(value)))  # noqa: E731
     for make in (build, scheduled):

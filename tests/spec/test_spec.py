@@ -21,10 +21,9 @@ from flax.core import FrozenDict
 import canonopt
 
 from ..support import catalogue
-from ..support.catalogue import build
+from ..support.catalogue import TRANSFORMATIONS, build
 from ..support.counting import counted
 
-TRANSFORMATIONS = [n for n in catalogue.ALL if n not in catalogue.SCHEDULES]
 PARAMS = {"w": jnp.ones(3)}
 
 
@@ -145,16 +144,10 @@ def module_level_mask(params):
     return jax.tree.map(lambda x: x.ndim > 1, params)
 
 
+MODULES = (canonopt, optax, jax, np, ml_dtypes, collections, functools)
 NAMES = {
-    "canonopt": canonopt,
-    "optax": optax,
-    "jax": jax,
-    "jnp": jnp,
-    "collections": collections,
-    "functools": functools,
-    "ml_dtypes": ml_dtypes,
-    "numpy": np,
-    "np": np,
+    **{module.__name__: module for module in MODULES},
+    **{"jnp": jnp, "np": np},
     "tests": __import__("tests.spec.test_spec"),
     "Array": lambda value, dtype, weak_type=False: jnp.asarray(value),
 }
@@ -249,8 +242,7 @@ def test_a_schedule_spec_is_a_schedule():
     optim = optax.scale_by_schedule(schedule)
     assert float(optim.update(jnp.float32(3.0), optim.init(PARAMS))[0]) == 3.0
     assert jax.tree.leaves(schedule) == []
-    step, count = counted(lambda schedule, count: schedule(count))
-    step = jax.jit(step)
+    step, count = counted(lambda schedule, count: schedule(count), jax.jit)
     for i in range(3):
         step(canonopt.cosine_decay_schedule(1.0, 10), i)
     assert (count.traces, count.compiles) == (1, 1)

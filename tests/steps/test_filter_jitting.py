@@ -69,8 +69,7 @@ def assert_same(ours, theirs):
 
 def observed(jit, function, calls):
     """Return what some calls return, and the numbers of traces and compiles after each of them."""
-    call, count = counted(function)
-    jitted = jit(call)
+    jitted, count = counted(function, jit)
     return [
         (jitted(*args, **kwargs), count.traces, count.compiles) for args, kwargs in calls(jitted)
     ]
@@ -293,9 +292,9 @@ def test_only_programs_that_may_fail_are_waited_for(monkeypatch):
     )
 
     def may_fail(function):
-        call, count = counted(function)
+        jitted, count = counted(function, canonopt.filter_jit, donate="all")
         with canonopt.compile_log() as log:
-            canonopt.filter_jit(call, donate="all")(X + 0)
+            jitted(X + 0)
         assert count.traces == count.compiles == log[count.__name__].traces == 1
         return asked.pop()
 

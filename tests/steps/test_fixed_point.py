@@ -39,8 +39,7 @@ def train(optim, params, opt_state, loss=loss_fn, steps=3):
         # Equinox's apply_updates would widen the parameters themselves, to the updates' dtype.
         return optax.apply_updates(params, updates), opt_state
 
-    step, count = counted(body)
-    step = eqx.filter_jit(step)
+    step, count = counted(body, eqx.filter_jit)
     for _ in range(steps):
         params, opt_state = step(params, opt_state, X)
     return (count.traces, count.compiles), params, opt_state
@@ -95,10 +94,8 @@ def test_an_init_of_any_kind_makes_its_leaves_sharded():
 
 def on_mesh(devices=8):
     mesh = Mesh(jax.devices()[:devices], ("data",))
-    return {
-        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh, P("data"))),
-        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh, P())),
-    }
+    shardings = {"w": NamedSharding(mesh, P("data")), "b": NamedSharding(mesh, P())}
+    return jax.device_put(parameters(), shardings)
 
 
 def stateful(init, after):
@@ -160,11 +157,8 @@ def test_meshes_of_the_same_devices_go_together():
     state = canonopt.init_like_grads(params, loss_fn, X, optim=canonopt.adam(1e-3))
     assert optax.tree.get(state, "mu")["b"].sharding == params["b"].sharding
     train(canonopt.adam(1e-3), params, state)
-    one = Mesh(devices[:1], ("data",))
-    params = {
-        "w": jax.device_put(jnp.ones((8, 8)), devices[0]),
-        "b": jax.device_put(jnp.ones(8), NamedSharding(one, P())),
-    }
+    one = NamedSharding(Mesh(devices[:1], ("data",)), P())
+    params = jax.device_put(parameters(), {"w": devices[0], "b": one})
     state = canonopt.init_like_grads(params, loss_fn, X, optim=canonopt.adam(1e-3))
     assert isinstance(optax.tree.get(state, "count").sharding, NamedSharding)
 

@@ -112,8 +112,7 @@ FORGET = {
 @pytest.mark.parametrize("forget", FORGET)
 def test_forgets_its_programs(forget, restored_caches):
     canonopt.clear_caches()
-    step, count = counted(lambda x: x * xs)
-    jitted = canonopt.jit(step)
+    jitted, count = counted(lambda x: x * xs, canonopt.jit)
     jitted(1.0)
     FORGET[forget](jitted)
     assert np.array_equal(jitted(2.0), 2 * xs)
@@ -125,12 +124,11 @@ def test_forgets_its_programs(forget, restored_caches):
 def test_a_program_in_use_stays(limit):
     try:
         canonopt.keep_programs(limit)
-        counts = [counted(lambda x, i=i: x * i + xs) for i in range(5)]
-        steps = [canonopt.jit(step) for step, _ in counts]
+        steps = [counted(lambda x, i=i: x * i + xs, canonopt.jit) for i in range(5)]
         for _ in range(3):
-            for i, step in enumerate(steps):
+            for i, (step, _) in enumerate(steps):
                 assert np.array_equal(step(2.0), 2 * i + xs)
-        assert [count.traces for _, count in counts] == [1] * 5
+        assert [count.traces for _, count in steps] == [1] * 5
     finally:
         canonopt.keep_programs(1024)
 

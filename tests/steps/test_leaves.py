@@ -174,8 +174,8 @@ def test_none_freezes_a_leaf_or_a_part():
     ids=str,
 )
 def test_the_next_call_is_no_new_trace(leaf):
-    step, count = counted(lambda leaf: canonopt.apply_updates(leaf, jnp.ones((), jnp.float32)))
-    step = jax.jit(step)
+    update = jnp.ones((), jnp.float32)
+    step, count = counted(lambda leaf: canonopt.apply_updates(leaf, update), jax.jit)
     for _ in range(3):
         leaf = step(leaf)
     assert count.traces == 1

@@ -9,6 +9,7 @@ import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import equinox as eqx
@@ -61,15 +62,17 @@ def all_compiles(*parts: str) -> int:
     return sum(n for name, n in _compiles.items() if any(p in name for p in parts or ("",)))
 
 
-def counted(function: Callable) -> tuple[Callable, Counted]:
-    """A plain function that calls `function`, and what counts it."""
+def counted(
+    function: Callable, jit: Callable = lambda function: function, **options: Any
+) -> tuple[Callable, Counted]:
+    """A plain function that calls `function`, jitted with these options, and what counts it."""
     count = Counted(function)
 
     def call(*args, **kwargs):
         return count(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = count.__name__
-    return call, count
+    return jit(call, **options), count
 
 
 def fresh(name="step"):

@@ -61,10 +61,8 @@ def mesh(dimensions: int = 2, axis_type: AxisType = AxisType.Auto) -> Mesh:
 def placed(mesh: Mesh, **specs: P) -> Params:
     """The parameters on a mesh, replicated if they have no spec."""
     params = parameters()
-    return {
-        name: jax.device_put(leaf, NamedSharding(mesh, specs.get(name, P())))
-        for name, leaf in params.items()
-    }
+    shardings = {name: NamedSharding(mesh, specs.get(name, P())) for name in params}
+    return jax.device_put(params, shardings)
 
 
 def _mixed() -> Params:
@@ -154,8 +152,7 @@ def train(
 def _trained(
     body: Callable, optim: Any, params: Any, opt_state: Any, x: jax.Array, **jit_options: Any
 ) -> Trained:
-    step, count = counted(body)
-    jitted = jax.jit(step, static_argnums=0, **jit_options)
+    jitted, count = counted(body, jax.jit, static_argnums=0, **jit_options)
     return _run(jitted, count, optim, params, opt_state, x)
 
 
@@ -240,5 +237,5 @@ def _trained_equinox(library: str, name: str, optim: Any) -> Trained:
         opt_state = canonopt.init_like_grads(model, Model.loss, catalogue.batch(), optim=optim)
     else:
         opt_state = optim.init(model)
-    step, count = counted(body)
-    return _run(eqx.filter_jit(step), count, optim, model, opt_state, catalogue.batch())
+    step, count = counted(body, eqx.filter_jit)
+    return _run(step, count, optim, model, opt_state, catalogue.batch())
