@@ -30,6 +30,7 @@ from canonopt._recompiles import StaleRead, StaleWatch
 from canonopt.errors import StaleReadError
 
 from ..support.counting import JITS
+from ..support.generated import rows
 from ..support.threads import in_threads
 
 X = jnp.arange(3.0)
@@ -101,7 +102,7 @@ def captured(scale):
 '''
 
 # In each line: a name, the value that is told, the source of `step`, and the change.
-STALE = """\
+STALE = r"""
 global number | rate | step = lambda x: rate * x | rate = 2.0
 sign of zero | zero | zero = 0.0; step = lambda x: zero * x | zero = -0.0
 operands | swapped | \
@@ -171,7 +172,7 @@ object that its method calls | self.epoch | \
 default | config['lr'] | def step(x, *, config=config): return config['lr'] * x | config['lr'] = 2.0
 """
 # The same without a value, since the program does not depend on it.
-INNOCENT = """\
+INNOCENT = r"""
 counter that the trace does not use | step = lambda x: config['lr'] * x | config['n'] = 1
 value that changes back | step = lambda x: rate * x | rate = 5.0; rate = 1.0
 item that is used outside only | step = lambda x: config['lr'] * x | config['name'] += 'b'
@@ -203,13 +204,8 @@ array that no output depends on | \
 what only the call of an object reads | called = Called(); step = called.apart | called.epoch = 2.0
 equal model | model = Scaled(X); step = lambda x: model(x) | model = Scaled(X + 0)
 """
-PROGRAMS = {
-    name: (path.strip() or None, source.strip(), change)
-    for name, path, source, change in (
-        *(line.split(" | ") for line in STALE.splitlines()),
-        *(line.replace(" | ", " |  | ", 1).split(" | ") for line in INNOCENT.splitlines()),
-    )
-}
+PROGRAMS = {name: (path, *rest) for name, path, *rest in rows(STALE)}
+PROGRAMS |= {name: (None, *rest) for name, *rest in rows(INNOCENT)}
 
 
 def made(name: str) -> tuple[str | None, Any, Callable[[], None]]:
