@@ -142,11 +142,8 @@ def test_several_processes_that_differ_are_named(monkeypatch):
     assert len(store.deleted) == 1  # what belongs to the call before
 
 
-def test_several_processes_that_are_missing_are_named(monkeypatch):
-    store = Store(0, {})
-    assert error_with(monkeypatch, store).startswith("Processes 1, 2 did not call ")
+@pytest.mark.parametrize(("index", "missing"), [(0, "Processes 1, 2"), (2, "Process 0")])
+def test_processes_that_are_missing_are_named(monkeypatch, index, missing):
+    store = Store(index, {})
+    assert error_with(monkeypatch, store).startswith(f"{missing} did not call ")
     assert store.deleted == []
-
-
-def test_a_first_process_that_is_missing_is_named(monkeypatch):
-    assert error_with(monkeypatch, Store(2, {})).startswith("Process 0 did not call ")
