@@ -362,6 +362,10 @@ def test_counting_goes_on_after_the_listeners_were_cleared(where):
 # --- failures of canonopt itself ----------------------------------------------------------------
 
 
+def fail(*_, **__):
+    raise RuntimeError("a mistake")
+
+
 @pytest.mark.parametrize(
     ("module", "name"),
     [
@@ -372,9 +376,6 @@ def test_counting_goes_on_after_the_listeners_were_cleared(where):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_whatever_fails_the_step_runs(monkeypatch, module, name):
-    def fail(*_, **__):
-        raise RuntimeError("a mistake")
-
     monkeypatch.setattr(module, name, fail)
     step = jax.jit(fresh()[0])
     watched = canonopt.assert_max_traces(step)
@@ -386,9 +387,6 @@ def test_whatever_fails_the_step_runs(monkeypatch, module, name):
 
 
 def test_a_comparison_that_fails_is_named_in_the_explanation(monkeypatch):
-    def fail(*_):
-        raise RuntimeError("a mistake")
-
     monkeypatch.setattr("canonopt._recompiles.log.explain", fail)
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
