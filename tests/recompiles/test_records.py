@@ -13,7 +13,8 @@ import pytest
 import canonopt
 from canonopt._recompiles.records import Budget, call_of, static_leaf
 
-from ..support.values import capturing, parts_in
+from ..support.callables import captured
+from ..support.values import parts_in
 
 
 def step(x):
@@ -50,7 +51,7 @@ class Holder:
 )
 @pytest.mark.slow
 def test_large_values_are_read_only_as_far_as_they_are_shown(value):
-    for taken in (value, capturing(value)):
+    for taken in (value, captured(value)):
         Row.shown = 0
         found = static_leaf(taken)
         assert Row.shown < Budget().parts + 100
@@ -81,7 +82,7 @@ def test_texts():
 
 
 def test_parts_of_a_call_are_bounded_and_leaves_are_not():
-    leaves = [capturing([[i]]) for i in range(Budget().parts)]
+    leaves = [captured([[i]]) for i in range(Budget().parts)]
     arrays = {f"w{i}": np.zeros(1) for i in range(10_000)}
     found = call_of(step, ((leaves, arrays),), {}, filtered=True).leaves.values()
     statics = [record for record in found if record.is_static]

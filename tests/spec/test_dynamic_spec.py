@@ -17,13 +17,9 @@ import canonopt
 from canonopt._spec.dynamic_spec import _templates
 
 from ..support.counting import counted
-from ..support.values import Node, bits
+from ..support.values import Node, bits, updates_of
 
 PARAMS = {"w": jnp.ones(3)}
-
-
-def update(optim, params):
-    return optim.update(params, optim.init(params), params)[0]
 
 
 def test_an_array_is_a_leaf_and_the_rest_is_static():
@@ -59,9 +55,9 @@ def test_an_array_is_weakly_typed_after_a_checkpoint_if_it_was_before(build, dty
     with jax.enable_x64(is_wide):
         rate, params = jnp.asarray(0.1), jnp.linspace(0, 1, 5).astype(dtype)
         optim, theirs = build(canonopt, rate), build(optax, rate)
-        expected = update(theirs, params)
-        step = lambda params: update(theirs, params)  # noqa: E731
-        jitted, (ours, count) = jax.jit(step)(params), counted(update, jax.jit)
+        expected = updates_of(theirs, params)
+        step = lambda params: updates_of(theirs, params)  # noqa: E731
+        jitted, (ours, count) = jax.jit(step)(params), counted(updates_of, jax.jit)
         ours(optim, params)
         takes = (
             np.asarray,
@@ -70,7 +66,7 @@ def test_an_array_is_weakly_typed_after_a_checkpoint_if_it_was_before(build, dty
         )
         for take in takes:
             again = jax.tree.map(take, optim)
-            assert bits(update(again, params)) == bits(expected)
+            assert bits(updates_of(again, params)) == bits(expected)
             assert bits(ours(again, params)) == bits(jitted)
         # JAX's key of a call has the weak type.
         assert count.traces == 2
@@ -132,7 +128,7 @@ def test_a_node_of_any_kind_is_made_again_with_what_is_traced(node, step):
     optim = scaled(node(canonopt.dynamic(0.5), "text"))
     ((path, _), *_) = jax.tree_util.tree_leaves_with_path(optim)
     assert jax.tree_util.keystr(path) == f".node{step}.value"
-    np.testing.assert_allclose(jax.jit(update)(optim, PARAMS)["w"], 0.5)
+    np.testing.assert_allclose(jax.jit(updates_of)(optim, PARAMS)["w"], 0.5)
 
 
 IN_A_SPEC = canonopt.canonical(lambda rate: optax.scale(rate))
@@ -152,8 +148,8 @@ def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value)
     with warnings.catch_warnings(record=True) as calls:
         warnings.simplefilter("always")
         optim = warned(value(0.5))
-        update(optim, PARAMS)
-        update(optim, PARAMS)
+        updates_of(optim, PARAMS)
+        updates_of(optim, PARAMS)
         assert len(calls) == 1
         jax.jit(optim.update)(PARAMS, optim.init(PARAMS))
         assert len(calls) == 1  # it is closed over, and no leaf is traced
@@ -178,7 +174,7 @@ def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value)
 def test_a_factory_that_asks_for_a_type_decides_as_for_a_python_number(asks):
     mine = canonopt.canonical(lambda rate: optax.scale(rate if asks(rate) else 100 * rate))
     for optim in (mine(0.5), mine(canonopt.dynamic(0.5))):
-        step = jax.jit(lambda optim, params: update(optim, params))
+        step = jax.jit(lambda optim, params: updates_of(optim, params))
         assert step(optim, PARAMS)["w"][0] == 0.5
 
 
@@ -196,7 +192,7 @@ def test_a_dynamic_spec_is_refused_as_a_static_argument():
             hash(spec)
     for options in ({"static_argnums": 0}, {"static_argnames": "optim"}):
         with pytest.raises(ValueError, match=MESSAGE):
-            jax.jit(update, **options)(canonopt.adam(jnp.float32(0.1)), PARAMS)
+            jax.jit(updates_of, **options)(canonopt.adam(jnp.float32(0.1)), PARAMS)
 
 
 @pytest.fixture(params=["by eqx.partition", "by jax.tree.map"])
@@ -245,7 +241,7 @@ def test_a_partitioned_spec_is_one_trace_for_many_values():
     """`eqx.filter_jit` takes the arrays out of its arguments, and hashes what is left."""
 
     def step(arrays, rest, params):
-        return update(eqx.combine(arrays, rest), params)
+        return updates_of(eqx.combine(arrays, rest), params)
 
     step, count = counted(step, eqx.filter_jit)
     build = lambda value: canonopt.sgd(canonopt.dynamic(value))  # noqa: E731

@@ -36,7 +36,7 @@ import optax
 import canonopt
 
 from .generated import PLACES, Compared, Program, Random, Template, main, run_cells, templates
-from .values import bits
+from .values import bits, updates_of
 
 PARAMS = {"w": np.ones(1, np.float32), "b": np.ones(1, np.float32)}
 LATE = "a late step"
@@ -58,10 +58,6 @@ class _Field(eqx.Module):
     name: str = eqx.field(static=True, default="train state")
 
 
-def _updates(optim: Any, params: Any) -> Any:
-    return optim.update(params, optim.init(params), params)[0]
-
-
 def _updates_from(update: Any, state: Any, params: Any) -> Any:
     return update(params, state, params)[0]
 
@@ -71,19 +67,19 @@ def _updates_of_parts(structure: Any, static: Any, arrays: Any, params: Any) -> 
     tree = eqx.combine(arrays, structure.unflatten(static))
     if isinstance(tree, eqx.Module) and hasattr(tree, "fn"):
         return tree.fn(0)
-    return _updates(tree.optim if isinstance(tree, _Field) else tree, params)
+    return updates_of(tree.optim if isinstance(tree, _Field) else tree, params)
 
 
 # How the optimizer gets into a step, with the function that is jitted.
 WAYS: dict[str, Callable[..., Any]] = {
-    "static": lambda optim, params: _updates(optim, params),
-    "argument": lambda optim, params: _updates(optim, params),
+    "static": lambda optim, params: updates_of(optim, params),
+    "argument": lambda optim, params: updates_of(optim, params),
     "filter": _updates_of_parts,
     "field": _updates_of_parts,
     "update": _updates_from,
     "outside": lambda optim, state, params: _updates_from(optim.update, state, params),
     "call": lambda function: function(0),
-    "eager": _updates,
+    "eager": updates_of,
 }
 
 
@@ -175,7 +171,7 @@ class Run:
     def _step(self, optim: Any, way: str) -> Any:
         match way:
             case "eager":
-                return _updates(optim, PARAMS)
+                return updates_of(optim, PARAMS)
             case "filter" | "field":
                 return self._filtered(way, _Field(optim) if way == "field" else optim)
             case "update":
