@@ -26,6 +26,12 @@ def _called(names: str, *args: Any) -> dict[str, Build]:
     return {name: functools.partial(build, name) for name in names.split()}
 
 
+def _calls(text: str) -> dict[str, Build]:
+    """Return entries for calls of factories, one in each line, where `o` is the namespace."""
+    calls = text.strip().splitlines()
+    return {call.partition("(")[0]: eval(f"lambda o: o.{call}", globals()) for call in calls}
+
+
 _WITH_A_RATE = """
 adabelief adadelta adagrad adam adamax adamaxw adan amsgrad fromage lamb lars lion nadam nadamw
 novograd optimistic_adam_v2 optimistic_gradient_descent radam rprop sign_sgd signum sm3 yogi
@@ -50,126 +56,92 @@ contrib.normalize contrib.scale_by_acprop contrib.scale_by_ademamix contrib.scal
 contrib.scale_by_cocob contrib.scale_by_simplified_ademamix
 """
 
-OPTIMIZERS: dict[str, Build] = {
-    **_called(_WITH_A_RATE, 1e-3),
-    **_called(_WITHOUT_A_RATE),
-    "adafactor": lambda o: o.adafactor(1e-3, min_dim_size_to_factor=4),
-    "adamw": lambda o: o.adamw(1e-3, mask=lambda p: jax.tree.map(lambda x: x.ndim > 1, p)),
-    "lbfgs": lambda o: o.lbfgs(
-        memory_size=2, linesearch=o.scale_by_zoom_linesearch(max_linesearch_steps=2)
-    ),
-    "noisy_sgd": lambda o: o.noisy_sgd(1e-3, key=0),
-    "rmsprop": lambda o: o.rmsprop(o.exponential_decay(1e-3, 10, 0.9)),
-    "sgd": lambda o: o.sgd(o.linear_schedule(1e-2, 1e-3, 20), momentum=0.9, nesterov=True),
-    "contrib.galore": lambda o: o.contrib.galore(1e-3, rank=2),
-    "contrib.sam": lambda o: o.contrib.sam(
-        o.sgd(1e-3), o.chain(o.contrib.normalize(), o.sgd(1e-2))
-    ),
-    "contrib.schedule_free": lambda o: o.contrib.schedule_free(o.sgd(1e-3), 1e-3),
-    "contrib.sophia": lambda o: o.contrib.sophia(
-        1e-3, hessian_diagonal_fn=o.contrib.hutchinson_estimator_diag_hessian()
-    ),
-}
-
-# Optimizers that warn when built, or whose gradients or parameters are of a shape of their own.
-SPECIAL_OPTIMIZERS: dict[str, Build] = {
-    "optimistic_adam": lambda o: o.optimistic_adam(1e-3),
-    "contrib.dpsgd": lambda o: o.contrib.dpsgd(1e-3, 1.0, 0.1, seed=0),
-    "lookahead": lambda o: o.lookahead(o.sgd(1e-3), 5, 0.5),
-    "contrib.differentially_private_aggregate": lambda o: (
-        o.contrib.differentially_private_aggregate(1.0, 0.1, key=0)
-    ),
-}
-
 _is_matrix = lambda params: jax.tree.map(lambda x: x.ndim > 1, params)  # noqa: E731
 _labels = {"w": "matrix", "b": "vector"}
 
-TRANSFORMS: dict[str, Build] = {
-    **_called(_OF_A_TENTH, 0.1),
-    **_called(_OF_NOTHING),
-    "scale_by_rprop": lambda o: o.scale_by_rprop(1e-3),
-    "MultiSteps": lambda o: o.MultiSteps(o.adam(1e-3), every_k_schedule=2),
-    "add_decayed_weights": lambda o: o.add_decayed_weights(0.1, mask={"w": True, "b": False}),
-    "add_noise": lambda o: o.add_noise(0.1, 0.5, key=0),
-    "apply_every": lambda o: o.apply_every(2),
-    "apply_if_finite": lambda o: o.apply_if_finite(o.sgd(0.1), max_consecutive_errors=3),
-    "chain": lambda o: o.chain(o.clip_by_global_norm(1.0), o.adam(1e-3), optax.scale(0.5)),
-    "conditionally_mask": lambda o: o.conditionally_mask(o.sgd(0.1), lambda step: step % 2 == 0),
-    "conditionally_transform": lambda o: o.conditionally_transform(
-        o.sgd(0.1), lambda step, value: value < step, forward_extra_args=True
-    ),
-    "ema": lambda o: o.ema(0.9, accumulator_dtype=jnp.float32),
-    "flatten": lambda o: o.flatten(o.adam(1e-3)),
-    "freeze": lambda o: o.freeze({"w": True, "b": False}),
-    "masked": lambda o: o.masked(o.adam(1e-3), _is_matrix),
-    "measure_with_ema": lambda o: o.monitor({"ema": o.measure_with_ema(optax.tree.norm, 0.9)}),
-    "monitor": lambda o: o.monitor({"norm": optax.tree.norm, "copy": o.identity()}),
-    "multi_transform": lambda o: o.multi_transform(
-        {"matrix": o.adam(1e-3), "vector": o.sgd(0.1)}, _labels
-    ),
-    "named_chain": lambda o: o.named_chain(("clip", o.clip(0.1)), ("adam", o.adam(1e-3))),
-    "partition": lambda o: o.partition(
-        {"matrix": o.adam(1e-3), "vector": o.set_to_zero()}, lambda params: _labels
-    ),
-    "scale_by_adam": lambda o: o.scale_by_adam(mu_dtype="bfloat16"),
-    "scale_by_backtracking_linesearch": lambda o: o.scale_by_backtracking_linesearch(3),
-    "scale_by_factored_rms": lambda o: o.scale_by_factored_rms(min_dim_size_to_factor=4),
-    "scale_by_lbfgs": lambda o: o.scale_by_lbfgs(memory_size=2),
-    "scale_by_schedule": lambda o: o.scale_by_schedule(o.linear_schedule(0.1, 0.2, 5)),
-    "scale_by_zoom_linesearch": lambda o: o.scale_by_zoom_linesearch(2),
-    "selective_transform": lambda o: o.selective_transform(
-        o.adam(1e-3), freeze_mask={"w": True, "b": False}
-    ),
-    "snapshot": lambda o: o.snapshot("norm", optax.tree.norm),
-    "stateless": lambda o: o.stateless(lambda u, p: jax.tree.map(lambda x: 2 * x, u)),
-    "stateless_with_tree_map": lambda o: o.stateless_with_tree_map(lambda u, p: 2 * u),
-    "trace": lambda o: o.trace(0.9),
-    "with_extra_args_support": lambda o: o.with_extra_args_support(o.scale(0.1)),
-    "contrib.hutchinson_estimator_diag_hessian": lambda o: (
-        o.contrib.hutchinson_estimator_diag_hessian()
-    ),
-    "contrib.mechanize": lambda o: o.contrib.mechanize(o.sgd(0.1)),
-    "contrib.reduce_on_plateau": lambda o: o.contrib.reduce_on_plateau(patience=2),
-    "contrib.scale_by_galore": lambda o: o.contrib.scale_by_galore(rank=2),
-    "contrib.scale_by_muon": lambda o: o.contrib.scale_by_muon(
-        weight_dimension_numbers={"w": optax.contrib.MuonDimensionNumbers()}
-    ),
-    "contrib.split_real_and_imaginary": lambda o: o.contrib.split_real_and_imaginary(o.adam(0.1)),
-    "schedules.inject_hyperparams": lambda o: o.schedules.inject_hyperparams(optax.adam)(
-        learning_rate=o.linear_schedule(0.1, 0.2, 5), b1=0.8
-    ),
-}
+OPTIMIZERS = _called(_WITH_A_RATE, 1e-3) | _called(_WITHOUT_A_RATE)
+OPTIMIZERS |= _calls("""
+adafactor(1e-3, min_dim_size_to_factor=4)
+adamw(1e-3, mask=lambda p: jax.tree.map(lambda x: x.ndim > 1, p))
+lbfgs(memory_size=2, linesearch=o.scale_by_zoom_linesearch(max_linesearch_steps=2))
+noisy_sgd(1e-3, key=0)
+rmsprop(o.exponential_decay(1e-3, 10, 0.9))
+sgd(o.linear_schedule(1e-2, 1e-3, 20), momentum=0.9, nesterov=True)
+contrib.galore(1e-3, rank=2)
+contrib.sam(o.sgd(1e-3), o.chain(o.contrib.normalize(), o.sgd(1e-2)))
+contrib.schedule_free(o.sgd(1e-3), 1e-3)
+contrib.sophia(1e-3, hessian_diagonal_fn=o.contrib.hutchinson_estimator_diag_hessian())
+""")
 
-SPECIAL_TRANSFORMS: dict[str, Build] = {
-    "schedules.inject_stateful_hyperparams": lambda o: o.schedules.inject_stateful_hyperparams(
-        optax.sgd
-    )(0.1)
-}
+# Optimizers that warn when built, or whose gradients or parameters are of a shape of their own.
+SPECIAL_OPTIMIZERS = _calls("""
+optimistic_adam(1e-3)
+contrib.dpsgd(1e-3, 1.0, 0.1, seed=0)
+lookahead(o.sgd(1e-3), 5, 0.5)
+contrib.differentially_private_aggregate(1.0, 0.1, key=0)
+""")
 
-SCHEDULES: dict[str, Build] = {
-    "constant_schedule": lambda o: o.constant_schedule(0.1),
-    "cosine_decay_schedule": lambda o: o.cosine_decay_schedule(0.1, 10),
-    "cosine_onecycle_schedule": lambda o: o.cosine_onecycle_schedule(10, 0.1),
-    "exponential_decay": lambda o: o.exponential_decay(0.1, 10, 0.9, staircase=True),
-    "join_schedules": lambda o: o.join_schedules(
-        [o.linear_schedule(0.0, 0.1, 5), o.constant_schedule(0.1)], [5]
-    ),
-    "linear_onecycle_schedule": lambda o: o.linear_onecycle_schedule(10, 0.1),
-    "linear_schedule": lambda o: o.linear_schedule(0.1, 0.0, 10),
-    "piecewise_constant_schedule": lambda o: o.piecewise_constant_schedule(0.1, {5: 0.5}),
-    "piecewise_interpolate_schedule": lambda o: o.piecewise_interpolate_schedule(
-        "cosine", 0.1, {5: 0.5}
-    ),
-    "polynomial_schedule": lambda o: o.polynomial_schedule(0.1, 0.0, 2, 10),
-    "sgdr_schedule": lambda o: o.sgdr_schedule(
-        [dict(init_value=0.0, peak_value=0.1, decay_steps=10, warmup_steps=2, end_value=0.0)]
-    ),
-    "warmup_constant_schedule": lambda o: o.warmup_constant_schedule(0.0, 0.1, 5),
-    "warmup_cosine_decay_schedule": lambda o: o.warmup_cosine_decay_schedule(0.0, 0.1, 5, 10),
-    "warmup_exponential_decay_schedule": lambda o: o.warmup_exponential_decay_schedule(
-        0.0, 0.1, 5, 10, 0.9
-    ),
-}
+TRANSFORMS = _called(_OF_A_TENTH, 0.1) | _called(_OF_NOTHING)
+TRANSFORMS |= _calls("""
+scale_by_rprop(1e-3)
+MultiSteps(o.adam(1e-3), every_k_schedule=2)
+add_decayed_weights(0.1, mask={"w": True, "b": False})
+add_noise(0.1, 0.5, key=0)
+apply_every(2)
+apply_if_finite(o.sgd(0.1), max_consecutive_errors=3)
+chain(o.clip_by_global_norm(1.0), o.adam(1e-3), optax.scale(0.5))
+conditionally_mask(o.sgd(0.1), lambda step: step % 2 == 0)
+conditionally_transform(o.sgd(0.1), lambda step, value: value < step, forward_extra_args=True)
+ema(0.9, accumulator_dtype=jnp.float32)
+flatten(o.adam(1e-3))
+freeze({"w": True, "b": False})
+masked(o.adam(1e-3), _is_matrix)
+monitor({"norm": optax.tree.norm, "copy": o.identity()})
+multi_transform({"matrix": o.adam(1e-3), "vector": o.sgd(0.1)}, _labels)
+named_chain(("clip", o.clip(0.1)), ("adam", o.adam(1e-3)))
+partition({"matrix": o.adam(1e-3), "vector": o.set_to_zero()}, lambda params: _labels)
+scale_by_adam(mu_dtype="bfloat16")
+scale_by_backtracking_linesearch(3)
+scale_by_factored_rms(min_dim_size_to_factor=4)
+scale_by_lbfgs(memory_size=2)
+scale_by_schedule(o.linear_schedule(0.1, 0.2, 5))
+scale_by_zoom_linesearch(2)
+selective_transform(o.adam(1e-3), freeze_mask={"w": True, "b": False})
+snapshot("norm", optax.tree.norm)
+stateless(lambda u, p: jax.tree.map(lambda x: 2 * x, u))
+stateless_with_tree_map(lambda u, p: 2 * u)
+trace(0.9)
+with_extra_args_support(o.scale(0.1))
+contrib.hutchinson_estimator_diag_hessian()
+contrib.mechanize(o.sgd(0.1))
+contrib.reduce_on_plateau(patience=2)
+contrib.scale_by_galore(rank=2)
+contrib.scale_by_muon(weight_dimension_numbers={"w": optax.contrib.MuonDimensionNumbers()})
+contrib.split_real_and_imaginary(o.adam(0.1))
+schedules.inject_hyperparams(optax.adam)(learning_rate=o.linear_schedule(0.1, 0.2, 5), b1=0.8)
+""")
+TRANSFORMS["measure_with_ema"] = lambda o: o.monitor(
+    {"ema": o.measure_with_ema(optax.tree.norm, 0.9)}
+)
+
+SPECIAL_TRANSFORMS = _calls("schedules.inject_stateful_hyperparams(optax.sgd)(0.1)")
+
+SCHEDULES = _calls("""
+constant_schedule(0.1)
+cosine_decay_schedule(0.1, 10)
+cosine_onecycle_schedule(10, 0.1)
+exponential_decay(0.1, 10, 0.9, staircase=True)
+join_schedules([o.linear_schedule(0.0, 0.1, 5), o.constant_schedule(0.1)], [5])
+linear_onecycle_schedule(10, 0.1)
+linear_schedule(0.1, 0.0, 10)
+piecewise_constant_schedule(0.1, {5: 0.5})
+piecewise_interpolate_schedule("cosine", 0.1, {5: 0.5})
+polynomial_schedule(0.1, 0.0, 2, 10)
+sgdr_schedule([dict(init_value=0.0, peak_value=0.1, decay_steps=10, warmup_steps=2, end_value=0.0)])
+warmup_constant_schedule(0.0, 0.1, 5)
+warmup_cosine_decay_schedule(0.0, 0.1, 5, 10)
+warmup_exponential_decay_schedule(0.0, 0.1, 5, 10, 0.9)
+""")
 
 ALL: dict[str, Build] = (
     OPTIMIZERS | SPECIAL_OPTIMIZERS | TRANSFORMS | SPECIAL_TRANSFORMS | SCHEDULES
