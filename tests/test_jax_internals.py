@@ -463,13 +463,15 @@ def qualified_names(code):
             yield from qualified_names(constant)
 
 
-CASES = [(name, i, *case) for name, cases in MOVED.items() for i, case in enumerate(cases)]
+CASES = [
+    pytest.param(*case, id=f"{name}-{i}")
+    for name, cases in MOVED.items()
+    for i, case in enumerate(cases)
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("move", "error"), [case[2:] for case in CASES], ids=[f"{case[0]}-{case[1]}" for case in CASES]
-)
+@pytest.mark.parametrize(("move", "error"), CASES)
 def test_counts_are_right_or_an_error_says_what_has_moved(first_use, monkeypatch, move, error):
     move(monkeypatch)
     unwatched = pjit._infer_params

@@ -155,9 +155,8 @@ def test_entries_with_one_cause_are_reported_once():
         ("was traced and compiled again, once", ["dtype"]),
         ("was compiled again, once", ["commitment"]),
     ]
-    assert [sum(e.seconds for e in log["step"].recompiles)] == pytest.approx(
-        [sum(cause.seconds for cause in causes)]
-    )
+    seconds = sum(entry.seconds for entry in log["step"].recompiles)
+    assert seconds == pytest.approx(sum(cause.seconds for cause in causes))
 
 
 # --- compiles outside of the user's jits belong to lines of the user's code -----------------------

@@ -33,9 +33,8 @@ def train(optim, params, opt_state, loss=loss_fn, steps=3):
 
     def body(params, opt_state, x):
         grads = eqx.filter_grad(loss)(params, x)
-        updates, opt_state = optim.update(
-            grads, opt_state, eqx.filter(params, eqx.is_inexact_array)
-        )
+        arrays = eqx.filter(params, eqx.is_inexact_array)
+        updates, opt_state = optim.update(grads, opt_state, arrays)
         # Equinox's apply_updates would widen the parameters themselves, to the updates' dtype.
         return optax.apply_updates(params, updates), opt_state
 

@@ -121,11 +121,8 @@ class Run:
 
         return {
             **{"lib": self.lib, "Model": Model, "step": self.step, "call": self.call},
-            **{
-                "note": self.records.append,
-                "forget": self.forget,
-                "given": same if ours else copied,
-            },
+            **{"note": self.records.append, "forget": self.forget},
+            "given": same if ours else copied,
             "canonical": canonopt.canonical if ours else on_copies,
             "hoist": canonopt.hoist if ours else same,
             "canonicalize": canonopt.canonicalize if ours else same,
