@@ -230,11 +230,8 @@ def test_an_update_of_a_wrapper_preserves_the_state(spec, dtype, committed):
 
 
 def growing(state):
-    return {
-        "grows": jnp.concatenate([state["grows"], jnp.zeros(1)]),
-        "ok": state["ok"],
-        "narrows": state["narrows"].astype(jnp.bfloat16),
-    }
+    longer = jnp.concatenate([state["grows"], jnp.zeros(1)])
+    return state | {"grows": longer, "narrows": state["narrows"].astype(jnp.bfloat16)}
 
 
 ZEROS = {name: jnp.zeros(i + 1) for i, name in enumerate(("grows", "ok", "narrows"))}

@@ -26,10 +26,10 @@ def _called(names: str, *args: Any) -> dict[str, Build]:
     return {name: functools.partial(build, name) for name in names.split()}
 
 
-def _calls(text: str) -> dict[str, Build]:
+def calls(text: str) -> dict[str, Build]:
     """Return entries for calls of factories, one in each line, where `o` is the namespace."""
-    calls = text.strip().splitlines()
-    return {call.partition("(")[0]: eval(f"lambda o: o.{call}", globals()) for call in calls}
+    lines = text.strip().splitlines()
+    return {line.partition("(")[0]: eval(f"lambda o: o.{line}", globals()) for line in lines}
 
 
 _WITH_A_RATE = """
@@ -60,7 +60,7 @@ _is_matrix = lambda params: jax.tree.map(lambda x: x.ndim > 1, params)  # noqa: 
 _labels = {"w": "matrix", "b": "vector"}
 
 OPTIMIZERS = _called(_WITH_A_RATE, 1e-3) | _called(_WITHOUT_A_RATE)
-OPTIMIZERS |= _calls("""
+OPTIMIZERS |= calls("""
 adafactor(1e-3, min_dim_size_to_factor=4)
 adamw(1e-3, mask=lambda p: jax.tree.map(lambda x: x.ndim > 1, p))
 lbfgs(memory_size=2, linesearch=o.scale_by_zoom_linesearch(max_linesearch_steps=2))
@@ -74,7 +74,7 @@ contrib.sophia(1e-3, hessian_diagonal_fn=o.contrib.hutchinson_estimator_diag_hes
 """)
 
 # Optimizers that warn when built, or whose gradients or parameters are of a shape of their own.
-SPECIAL_OPTIMIZERS = _calls("""
+SPECIAL_OPTIMIZERS = calls("""
 optimistic_adam(1e-3)
 contrib.dpsgd(1e-3, 1.0, 0.1, seed=0)
 lookahead(o.sgd(1e-3), 5, 0.5)
@@ -82,7 +82,7 @@ contrib.differentially_private_aggregate(1.0, 0.1, key=0)
 """)
 
 TRANSFORMS = _called(_OF_A_TENTH, 0.1) | _called(_OF_NOTHING)
-TRANSFORMS |= _calls("""
+TRANSFORMS |= calls("""
 scale_by_rprop(1e-3)
 MultiSteps(o.adam(1e-3), every_k_schedule=2)
 add_decayed_weights(0.1, mask={"w": True, "b": False})
@@ -124,9 +124,9 @@ TRANSFORMS["measure_with_ema"] = lambda o: o.monitor(
     {"ema": o.measure_with_ema(optax.tree.norm, 0.9)}
 )
 
-SPECIAL_TRANSFORMS = _calls("schedules.inject_stateful_hyperparams(optax.sgd)(0.1)")
+SPECIAL_TRANSFORMS = calls("schedules.inject_stateful_hyperparams(optax.sgd)(0.1)")
 
-SCHEDULES = _calls("""
+SCHEDULES = calls("""
 constant_schedule(0.1)
 cosine_decay_schedule(0.1, 10)
 cosine_onecycle_schedule(10, 0.1)

@@ -25,11 +25,7 @@ LIBRARIES = {"canonopt": canonopt, "optax": optax}
 
 # With default arguments. The catalogue builds these with a schedule, whose step count would make
 # plain optax compile more often.
-_PLAIN: dict[str, catalogue.Build] = {
-    "lbfgs": lambda o: o.lbfgs(1e-3, linesearch=None),
-    "rmsprop": lambda o: o.rmsprop(1e-3),
-    "sgd": lambda o: o.sgd(1e-3),
-}
+_PLAIN = catalogue.calls("lbfgs(1e-3, linesearch=None)\nrmsprop(1e-3)\nsgd(1e-3)")
 # Variants of other optimizers, and sophia: Optax's estimate of the Hessian fails for mixed dtypes.
 _LEFT_OUT = frozenset(
     "optimistic_adam_v2 signum contrib.sam contrib.schedule_free contrib.sophia".split()
