@@ -73,12 +73,14 @@ def test_the_page_in_the_docs_has_every_scenario():
 # --- earlier entries --------------------------------------------------------------------------
 
 
-def entries(*calls, **jitted):
+def last_change(*calls):
+    """Return what is said of the last of these calls, whose last argument is static."""
     with canonopt.compile_log() as log:
         step = jax.jit(named(lambda x, y, mode: x), static_argnames="mode")
         for args in calls:
             step(*args)
-    return log["step"].entries
+    (change,) = log["step"].entries[-1].explanation.changes
+    return change
 
 
 # Calls, and what the last one is compared with.
@@ -109,8 +111,7 @@ NEAREST = {
 
 @pytest.mark.parametrize(("calls", "says"), NEAREST.values(), ids=NEAREST)
 def test_a_call_is_compared_with_the_nearest_earlier_one(calls, says):
-    (change,) = entries(*calls())[-1].explanation.changes
-    assert str(change) == says
+    assert str(last_change(*calls())) == says
 
 
 def renamed(prefix, count):
@@ -131,16 +132,6 @@ def test_many_differences_cost_as_many_steps_as_there_are_and_are_found_once():
 # --- what differs in what is static ---------------------------------------------------------------
 
 
-def last_change(*values, **options):
-    """Return what is said of the last of these, each given as a static argument."""
-    with canonopt.compile_log() as log:
-        step = jax.jit(named(lambda mode: 0), **{"static_argnames": "mode", **options})
-        for value in values:
-            step(value)
-    (change,) = log["step"].entries[-1].explanation.changes
-    return change
-
-
 @pytest.mark.parametrize(
     ("old", "new", "before", "after"),
     [
@@ -153,7 +144,7 @@ def last_change(*values, **options):
     ],
 )
 def test_the_part_that_differs_is_shown(old, new, before, after):
-    change = last_change(old, new)
+    change = last_change((1.0, 1.0, old), (1.0, 1.0, new))
     assert (before in change.before, after in change.after) == (True, True), change
     assert "equal only to itself" not in str(change)
     assert change.hint.startswith("give mode one value: it is part of the program. ")
@@ -178,7 +169,7 @@ def defined_again():
     ids=["instance", "captured", "item", "class"],
 )
 def test_a_class_that_was_defined_again_is_named(make):
-    change = last_change(make(), make())
+    change = last_change((1.0, 1.0, make()), (1.0, 1.0, make()))
     assert re.search("Config was defined again|another class .* defined again", change.after)
     assert "Config once" in change.hint or "keep one" in change.hint
 
