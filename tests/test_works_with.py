@@ -24,6 +24,7 @@ import canonopt
 from canonopt import errors
 
 from .support.counting import counted
+from .support.values import updates_of
 
 SCHEDULE = canonopt.linear_schedule(1e-3, 0.0, transition_steps=100)
 SPEC = canonopt.chain(canonopt.clip(1.0), canonopt.sgd(SCHEDULE, momentum=0.9))
@@ -40,7 +41,7 @@ class Config:
 @pytest.fixture
 def step():
     """A jitted step that has run with `SPEC`. It is to be traced for nothing else."""
-    jitted, count = counted(update, jax.jit)
+    jitted, count = counted(lambda optim: updates_of(optim, PARAMS), jax.jit)
     jitted(SPEC)
     yield jitted
     assert (count.traces, count.compiles) == (1, 1)
@@ -205,10 +206,6 @@ def test_hyperparameters_are_a_flat_dictionary_to_log_and_to_sweep_over(step):
     assert SPEC.replace(**logged | {"args[0].max_delta": 0.5}) is CHANGED
 
 
-def update(optim):
-    return optim.update(PARAMS, optim.init(PARAMS), PARAMS)[0]
-
-
 def config(items):
     return OmegaConf.create(items, flags={"allow_objects": True})
 
@@ -250,7 +247,8 @@ def test_a_config_counts_by_what_is_in_it():
     transforms = {"a": canonopt.sgd(0.1), "b": canonopt.adam(1e-3)}
     assert partition() is canonopt.partition(transforms, labels)  # Optax gets plain containers
     expected = optax.partition({"a": optax.sgd(0.1), "b": optax.adam(1e-3)}, labels)
-    assert jax.tree.all(jax.tree.map(jnp.array_equal, update(partition()), update(expected)))
+    both = (updates_of(optim, PARAMS) for optim in (partition(), expected))
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, *both))
     pieces = lambda: canonopt.piecewise_constant_schedule(1.0, config({10: 0.1}))  # noqa: E731
     assert pieces() is pieces()
 
@@ -263,7 +261,7 @@ def test_a_factory_of_the_user_gets_the_config_itself():
     given = OmegaConf.create({"lr": "${rate}", "rate": 0.5})
     assert build(given).config is given
     for optim in (build(given), build(given, canonopt.dynamic(1.0))):
-        assert update(optim)["w"].tolist() == [-0.5, -0.5]
+        assert updates_of(optim, PARAMS)["w"].tolist() == [-0.5, -0.5]
     assert build(OmegaConf.create({"lr": 0.5})) is not build(OmegaConf.create({"lr": 0.5}))
 
 

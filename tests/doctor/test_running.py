@@ -302,9 +302,8 @@ if sys.orig_argv[1:] == ["script.py"]:
 @pytest.mark.slow
 def test_the_users_sitecustomize_runs(folder):
     (folder / "sitecustomize.py").write_text(HIDDEN)
-    (folder / "script.py").write_text(
-        "import sys\nprint('sitecustomize' in sys.modules, sys.path[1:])"
-    )
+    script = "import sys\nprint('sitecustomize' in sys.modules, sys.path[1:])"
+    (folder / "script.py").write_text(script)
     environment = {"PYTHONPATH": importable(folder)}
     plain = run(*PYTHON, "script.py", cwd=folder, env=environment)
     assert "hidden sitecustomize" in plain.stdout

@@ -408,10 +408,6 @@ def test_what_has_no_name_is_refused(value, fix):
         assert (caught.value.fix or "").startswith(fix)
 
 
-def written(value, **registry):
-    return canonopt.to_config(holding(value), registry=REGISTRY | registry)["spec"]["value"]
-
-
 def test_a_factory_of_a_library_has_the_name_of_its_function(monkeypatch):
     library = types.ModuleType("library")
     exec("import optax\ndef tuned(rate): return optax.sgd(rate)", vars(library))
@@ -422,7 +418,8 @@ def test_a_factory_of_a_library_has_the_name_of_its_function(monkeypatch):
     assert canonopt.from_config(data, registry={"any": factory}) is factory(0.1)
     # The function itself is another object than what `canonical` returned.
     spec = holding(library.tuned)
-    assert written(library.tuned) == {"name": "library:tuned"}
+    data = canonopt.to_config(spec, registry=REGISTRY)
+    assert data["spec"]["value"] == {"name": "library:tuned"}
     with pytest.raises(errors.ConfigError, match=r"^spec\.value is 'library:tuned', which is no"):
         again(spec, f=factory)
     assert again(spec, f=library.tuned) is spec
