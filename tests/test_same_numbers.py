@@ -145,15 +145,9 @@ def test_jitted_programs_give_the_same(seeds):
     assert any(merged)
 
 
-READS_A_GLOBAL = Program(
-    (
-        "rate = 2.0\ndef make():\n    def step(x):\n        return x * rate\n    return step",
-        "note(jit(make()), 1.0)",
-        "note(jit(make()), 1.0)",
-        "rate = 3.0",
-        "note(jit(make()), 1.0)",
-    )
-)
+MAKE = "rate = 2.0\ndef make():\n    def step(x):\n        return x * rate\n    return step"
+CALL = "note(jit(make()), 1.0)"
+READS_A_GLOBAL = Program((MAKE, CALL, CALL, "rate = 3.0", CALL))
 
 
 def test_a_wrong_merge_of_jit_is_seen():

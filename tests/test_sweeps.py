@@ -201,11 +201,8 @@ def test_tracers_are_neither_interned_nor_leaked():
     @jax.jit
     def replacing(optim, value, params):
         optim = optim.replace(lr=value)
-        return jax.lax.scan(
-            lambda carry, _: (train_step(optim, *carry), None),
-            (params, optim.init(params)),
-            length=2,
-        )[0]
+        carry = (params, optim.init(params))
+        return jax.lax.scan(lambda carry, _: (train_step(optim, *carry), None), carry, length=2)[0]
 
     clip = canonopt.clip(1.0)
     gc.collect()

@@ -164,13 +164,7 @@ def test_with_x64_an_expression_is_what_python_computes(tree, x, y, both):
 
 @pytest.mark.slow
 @settings(max_examples=100)
-@given(
-    compare=st.sampled_from(COMPARISONS),
-    x=numbers,
-    y=numbers,
-    both=st.booleans(),
-    is_first=st.booleans(),
-)
+@given(st.sampled_from(COMPARISONS), numbers, numbers, st.booleans(), st.booleans())
 def test_a_comparison_is_that_of_python(compare, x, y, both, is_first):
     assume(is_held(x) and is_held(y))
     function = lambda a, b=y: compare(a, b) if is_first else compare(b, a)  # noqa: E731
