@@ -107,8 +107,11 @@ def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
 
 
 def children_of(value: Any) -> list[tuple[str, Any]] | None:
-    """Return the children of a pytree node, each with the step to it; None for a leaf."""
-    if jtu.all_leaves((value,)):
+    """Return the children of a pytree node, each with the step to it; None for a leaf.
+
+    A spec and a dynamic number count as leaves.
+    """
+    if hasattr(type(value), "__canonical_key__") or jtu.all_leaves((value,)):
         return None
     pairs, _ = jtu.tree_flatten_with_path(value, is_leaf=lambda each: each is not value)
     return [(jtu.keystr(keys), child) for keys, child in pairs]

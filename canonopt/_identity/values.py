@@ -19,7 +19,7 @@ import numpy as np
 
 from .._jax_internals.functions import is_module_class, jitted_by_equinox
 from .._python_internals.namespaces import is_stable
-from .._python_internals.weak import known_by_identity
+from .._python_internals.weak import known_by_identity, token_of
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE
 from .callables import add_programs, annotation_key, read_caching, read_stable
 from .instances import (
@@ -62,6 +62,11 @@ def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
         reader.add_identity(value, NO_VALUE)
     else:
         reader.out += (np.dtype, value.str, value.name)  # bfloat16 has the `str` of a raw dtype
+
+
+def read_descriptor(reader: Reader, value: Any, _: Mode) -> None:
+    """Read what Python makes for `__dict__` and `__weakref__` of a class; flax.linen wraps it."""
+    reader.out += (type(value), token_of(value.__objclass__), value.__name__)
 
 
 def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
@@ -304,6 +309,7 @@ VALUES: dict[type, Rule] = {
     **dict.fromkeys((list, dict, set, collections.deque, types.MappingProxyType), read_container),
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     np.ufunc: read_ufunc,
+    types.GetSetDescriptorType: read_descriptor,
     **dict.fromkeys(LOGGERS, read_logger),
     type: read_class,
     **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),

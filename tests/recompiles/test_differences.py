@@ -102,6 +102,10 @@ NEAREST = {
         lambda: [(x, ones(1), "a") for x in (1.0, ones(3), ones(4))],
         "x: shape: float32[3] -> float32[4]",
     ),
+    "no choice of the user's": (
+        lambda: [(x, ones(1), m) for x, m in ((jnp.full(3, 1.0), 1), (ones(3), 2), (ones(3), 1))],
+        "x: weak type: float32[3], weak -> float32[3]",
+    ),
     "not None": (
         lambda: [(x, ones(1), "a") for x in (None, ones(3), ones(4))],
         "x: shape: float32[3] -> float32[4]",

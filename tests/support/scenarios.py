@@ -302,9 +302,7 @@ calls(
 )
 
 
-@scenario(
-    *("fn", "callable", "scaled", "made by the same code"), r"fn once, or by canonopt\.canonicalize"
-)
+@scenario(*("fn", "callable", "scaled", "made by the same code"), r"fn once, or as canonopt\.hoist")
 def a_callable_made_again(jit, fixed=False):
     step = jit(named(lambda x, fn: fn(x)), static="fn")
     for _ in range(2):
@@ -322,7 +320,7 @@ calls(
 
 @scenario(
     *("model.activation", "callable", "<lambda>", "made by the same code"),
-    r"model\.activation once, or by canonopt\.canonicalize",
+    r"model\.activation once, or as canonopt\.hoist",
 )
 def a_model_with_a_lambda_in_a_static_field(jit, fixed=False):
     step = jit(named(lambda model, x: model(x)))
@@ -465,7 +463,7 @@ calls(
     lambda x, mask, fn: fn(x),
     lambda: [(ones(3), None, scaling(2.0)), (ones(4), ones(3, dtype=bool), scaling(2.0))],
     Says("mask", "none", "None", r"bool\[3\]"),
-    Says("fn", "callable", "", "made by the same code", "canonicalize"),
+    Says("fn", "callable", "", "made by the same code", "hoist"),
     Says("x", "shape", r"float32\[3\]", r"float32\[4\]"),
     static="fn",
 )
