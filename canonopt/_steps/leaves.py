@@ -180,7 +180,8 @@ def is_with_any(array: jax.Array, given: list[jax.Array]) -> bool:
 def _devices(sharding: Sharding) -> tuple[Any, ...]:
     """Return the devices of a program that takes an array of this sharding, in its order."""
     if isinstance(sharding, NamedSharding):
-        return tuple(sharding.mesh.devices.flat)
+        mesh: Any = sharding.mesh
+        return tuple(mesh.devices.flat)
     return tuple(sharding.device_set)
 
 
