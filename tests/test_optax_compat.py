@@ -33,9 +33,6 @@ def test_optax_uses_objects_with_the_two_methods_as_transformations():
         made = as_transform(tx)
         made.update(PARAMS, made.init(PARAMS), PARAMS, value=1.0)
     assert noting.given == {"value": 1.0}
-    named = lambda u, s, p=None, scale=1.0: ({"w": u["w"] * scale}, s)  # noqa: E731
-    made = as_transform(optax.GradientTransformation(noting.init, named))
-    assert made.update(PARAMS, (), PARAMS, scale=3.0, value=1.0)[0]["w"][0] == 3.0
     for value in (optax.sgd, Noting, None, 0.1, lambda params: params, optax.EmptyState()):
         assert not is_transformation(value)
     tx = optax.polyak_sgd()

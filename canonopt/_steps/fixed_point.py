@@ -19,7 +19,6 @@ from jax.extend.core import Var, jaxpr_as_fun
 from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from .._jax_internals.arrays import array_text
-from .._optax_compat import as_transform
 from ..errors import UnsettledStateError
 from .leaves import (
     as_type,
@@ -230,13 +229,14 @@ class Update:
         # From the second step on, no leaf is weakly typed.
         self._params = jax.tree.map(strongly_typed, params)
         self._grads = jax.tree.map(strongly_typed, grads)
-        self.optim = as_transform(optim)
         self._extra_args = dict(extra_args)
         self._loss = loss
+        found = inspect.signature(optim.update).parameters
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in found.values())
+        # That of `optax.MultiSteps` takes extra arguments, and its type does not say so.
+        self.optim = optim if takes_any else optax.with_extra_args_support(optim)
         # The names of extra arguments from the loss, and those to try if the update fails.
         self._names: list[str] = []
-        found = inspect.signature(self.optim.update).parameters
-        takes_any = any(p.kind is p.VAR_KEYWORD for p in found.values())
         self._more = [name for name in _FROM_LOSS if takes_any or name in found]
 
     def trace(self, state: Any) -> jax.stages.Traced:
