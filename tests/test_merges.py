@@ -454,10 +454,6 @@ return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))
 ### a module and a function by its name, filter_jit
 model, name = eqx.nn.Linear(3, 2, key=key), "tanh"
 return jit(lambda model, x: getattr(jnp, name)(model(x)))(model, jnp.ones(3))
-### a function of a namespace of its own, as an unpickled one is
-space, (x, _) = {"rates": {"w": 0.1}}, make_data(key)
-exec("def step(w, x): return w - rates['w'] * (w - x)", space)
-return jit(space["step"])(jnp.zeros_like(x), x)
 ### transformed then jitted, jit
 params, (x, y) = make_params(), make_data(key)
 def loss(params, x, y):

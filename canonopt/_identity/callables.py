@@ -94,9 +94,12 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
 
 def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
     reader.out.append(code.key)
-    if mode == "held":
-        # The names of the code are looked up in this namespace, whose values may change.
+    if mode != "live":
+        # The names of the code are looked up in this namespace. The function keeps it alive, but a
+        # program outlives the function that was read "now".
         reader.out.append(id(function.__globals__))
+        if mode in NOW:
+            reader.reading.pinned.append(function.__globals__)
 
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:

@@ -440,7 +440,7 @@ class Reader:
             value = namespace.get(name, _MISSING)
             if value is _MISSING:
                 self.out.append(BUILTIN)
-                value = function.__builtins__.get(name, UNBOUND)
+                value = vars(builtins).get(name, UNBOUND)
                 if not is_stable(value) and value is not NotImplemented:
                     self.add(value, "live")  # somebody has put it there, or will
                 elif not code.is_generated:

@@ -164,6 +164,16 @@ def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
     return as_type(jnp.copy(array), array) if donates else array
 
 
+def is_placed_alike(array: jax.Array, given: list[jax.Array]) -> bool:
+    """Return True if a program can take a captured array as `jax.jit` takes it as a constant."""
+    if isinstance(array, jax.core.Tracer) or not array.committed or is_with_any(array, given):
+        return True
+    # A copy on one device has neither another memory nor a sharding in its type.
+    memory = next(iter(array.devices())).default_memory().kind
+    is_plain = array.sharding.memory_kind in (None, memory) and array.is_fully_addressable
+    return is_plain and not any(jax.typeof(array).sharding.spec)
+
+
 def is_with_any(array: jax.Array, given: list[jax.Array]) -> bool:
     """Return True if one of the arrays that are given commits a program to the devices of `array`.
 

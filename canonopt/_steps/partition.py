@@ -24,6 +24,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._identity import ATOMS, attributes_of
+from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap
 
 # A pytree without its arrays: its structure, and each leaf that is not an array with its place.
@@ -108,6 +109,10 @@ def _is_module(node: Any) -> bool:
     return type(type(node)) is _ModuleMeta  # `isinstance` of an ABC takes ten times as long
 
 
+def _is_of_user(node: Any) -> bool:
+    return _is_module(node) and not is_library_class(type(node))
+
+
 @attrs.frozen(eq=False)
 class _Place:
     """Stands for an array in an output, by its place among the arrays."""
@@ -133,16 +138,19 @@ def _is_array(leaf: Any) -> bool:
 
 
 class _Known(NamedTuple):
-    """A known module: its arrays, its static rest, and the nodes inside of it.
+    """A known module: its arrays, its static rest, and the modules of the user's inside of it.
 
-    A static leaf, such as a closure, may refer to the module, so the reference to the rest is weak:
-    the programs that it belongs to keep it.
+    A static leaf, such as a closure, may refer to the module, so these references are weak. The
+    programs that the static rest belongs to keep it.
     """
 
     arrays: list[Any]
     static: weakref.ref[_StaticModule]
-    inside: list[Any]
-    classes: list[type]  # of the nodes, and of the module
+    inside: list[weakref.ref[Any]]
+    classes: list[type]  # of the module, and of those inside of it
+
+    def classes_now(self, module: Any) -> list[type]:
+        return [type(module), *(type(reference()) for reference in self.inside)]
 
 
 # Maps each known module to its parts, and any other module that was in a call to None.
@@ -153,16 +161,18 @@ _NEW: Any = object()
 def _known_or_cut(module: Any) -> tuple[list[Any], _StaticModule]:
     known = _known.get(module, _NEW)
     if known is not _NEW and known is not None:
-        static, classes = known.static(), [*map(type, known.inside), type(module)]
-        if static is not None and classes == known.classes:
+        static = known.static()
+        if static is not None and known.classes_now(module) == known.classes:
             return known.arrays, static
     arrays, static = _cut_module(module)
     if known is _NEW:
         # It takes as long as the rest to find out if it can change, so the first call does not.
         _known.set(module, None)
-    elif (inside := _fixed_nodes(module)) is not None:
-        classes = [*map(type, inside), type(module)]
-        _known.set(module, _Known(arrays, weakref.ref(static), inside, classes))
+    elif (nodes := _fixed_nodes(module)) is not None:
+        inside = [node for node in nodes if _is_of_user(node)]
+        classes = [type(module), *map(type, inside)]
+        references = [*map(weakref.ref, inside)]
+        _known.set(module, _Known(arrays, weakref.ref(static), references, classes))
     return arrays, static
 
 
@@ -273,9 +283,10 @@ class Output:
             else:
                 node = kind.unflatten(made)
             append(node)
-        for of_arrays, static, of_nodes, classes in known:
-            *inside, module = built[of_nodes]
-            _known.set(module, _Known(arrays[of_arrays], weakref.ref(static), inside, classes))
+        for place, of_arrays, static, of_inside, classes in known:
+            inside = [weakref.ref(built[each]) for each in of_inside]
+            found = _Known(arrays[of_arrays], weakref.ref(static), inside, classes)
+            _known.set(built[place], found)
         return built[-1][0]
 
     @functools.cached_property
@@ -284,8 +295,8 @@ class Output:
 
         A step is for one node: its class if it is a module, else its structure; its attributes or
         its children; and those of them that are built, each with its place among the arrays and the
-        nodes of earlier steps. A known module is the places of its arrays, its static rest, and
-        the places of its nodes, the last of which is the module, and their classes.
+        nodes of earlier steps. A known module is its place, the places of its arrays, its static
+        rest, the places of the user's modules inside of it, and the classes of all these.
         """
         treedef, *leaves = self.structure
         tree = treedef.unflatten(leaves)
@@ -321,6 +332,8 @@ class Output:
                 arrays, static = _cut_module(leaf)
                 of_arrays = slice(arrays[0].number, arrays[-1].number + 1) if arrays else slice(0)
                 start, end = ranges[id(leaf)]
-                of_nodes, classes = slice(count + start, count + end), map(type, nodes[start:end])
-                known.append((of_arrays, static, of_nodes, [*classes]))
+                inside = [i for i in range(start, end - 1) if _is_of_user(nodes[i])]
+                classes = [type(leaf), *(type(nodes[i]) for i in inside)]
+                of_inside = [count + i for i in inside]
+                known.append((count + end - 1, of_arrays, static, of_inside, classes))
         return steps, known

@@ -37,7 +37,7 @@ from .._jax_internals.tracing import NotTraced, unwatched
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
-from .leaves import as_argument, is_with_any
+from .leaves import as_argument, is_placed_alike, is_with_any
 from .old_traces import has_old_trace, note_call, traced_inside
 from .templates import Template, template_of
 
@@ -353,17 +353,19 @@ def _started(
     beside = (*jitted.beside, structure, *static, *_flat(options))
     reading = read_call(fn, beside)
     arrays = reading.arrays
+    given = _arrays_in(args, kwargs) if arrays else []
     key = (reading.key, avals, whole_context())
     reason = NUMPY.format("jnp.asarray for it") if reading.has_numpy else _not_shared.get(key)
     if any(_is_object(value) for *_, value in static):
         reason = _STATIC
     elif arrays and "in_shardings" in options:
         reason = _SHARDINGS
+    elif not all(is_placed_alike(array, given) for array in arrays):
+        reason = _PLACED
     if reason is not None:
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
         return None, None
-    given = _arrays_in(args, kwargs) if arrays else []
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
     with jax.ensure_compile_time_eval():  # even if an outer function is traced
         captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
@@ -484,6 +486,10 @@ _RETURNS = (
 )
 # JAX does not take `in_shardings` beside a keyword argument.
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
+_PLACED = (
+    "it captures an array in the memory of a host, on an explicit mesh or on other hosts, and no "
+    "argument is committed to its devices. Pass the array as an argument."
+)
 # A program would keep such an argument, and no later call would find the program.
 _STATIC = "a static argument equals only itself. Give its class __eq__ and __hash__."
 

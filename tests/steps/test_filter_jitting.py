@@ -345,6 +345,10 @@ def test_modules_that_a_call_returns_are_known(looked_into):
     assert not looked_into
 
 
+class WithFunction(eqx.Module):
+    function: Callable
+
+
 class Reloaded(WithMethod):
     def method(self, x):
         return self.weight * x * 5
@@ -373,6 +377,16 @@ class Mutable(eqx.Module):
         object.__setattr__(self, name, value)
 
 
+class Leading(eqx.Module):
+    """A module with a part whose function leads back to it."""
+
+    weight: jax.Array
+    layer: WithFunction
+
+    def __init__(self, weight):
+        self.weight, self.layer = weight, WithFunction(lambda x: x * self.weight)
+
+
 def test_nothing_is_kept_that_the_user_has_dropped():
     step = canonopt.filter_jit(lambda model: (plus_one(model), "done"))
     model = Holder((Layer(X + 1), Layer(X + 2, X + 3)))
@@ -380,10 +394,15 @@ def test_nothing_is_kept_that_the_user_has_dropped():
     for _ in range(3):
         made, _ = step(made)
         step(model)
-    kept = [weakref.ref(part) for part in (model, made, model.content[0].weight, made.content[0])]
+    leading = Leading(X)
+    for _ in range(2):
+        step(leading)
+    parts = (model, made, model.content[0].weight, made.content[0], leading)
+    kept = [weakref.ref(part) for part in parts]
     kept += [weakref.ref(leaf) for leaf in jax.tree.leaves(made) if eqx.is_array(leaf)]
     known = len(partition._known)
-    del model, made
+    del model, made, leading, parts
+    step._function.calls_of.cache_clear()
     gc.collect()
     assert [ref() for ref in kept] == [None] * len(kept)
     assert len(partition._known) < known

@@ -191,6 +191,14 @@ def fit(**space):
     return jit(space["step"])(x)
 yield from (fit(rate=value, __builtins__={}) for value in (2.0, 3.0))
 yield from (fit(__builtins__={"rate": value}) for value in (2.0, 3.0))
+spaces = {"rate": 1.0}, {"rate": 1.0}
+for space in spaces:
+    exec("def set_rate(v):\n    global rate\n    rate = v\ndef get_rate(): return rate", space)
+body = "def step(x):\n    set_rate(5.0)\n    y = x * get_rate()\n    set_rate(1.0)\n    return y"
+for one, other in itertools.product(spaces, spaces):
+    space = {"set_rate": one["set_rate"], "get_rate": other["get_rate"]}
+    exec(body, space)
+    yield jit(space["step"])(x)
 ### attributes by other names
 get, text = operator.attrgetter("k"), "{0.k}".format
 Plain.k = 1.0
@@ -873,6 +881,12 @@ for place in (None, devices[0], devices[3], split):
         yield from (attempt(step, put(other)) for other in places)
 yield (lambda one, two: jit(lambda x: x * one * two))(put(split), put(turned))(many)
 yield (lambda one: jit(lambda x: x * one, out_shardings=whole))(put(devices[1]))(many)
+host = split.with_memory_kind("pinned_host"), jax.sharding.SingleDeviceSharding(
+    devices[0], memory_kind="pinned_host"
+)
+for place in (*host, NamedSharding(jax.make_mesh((8,), ("x",)), PartitionSpec("x"))):
+    step = (lambda array: jit(lambda x: x * array))(put(place))
+    yield attempt(step, many), attempt(step, put(place))
 for options in (
     {"in_shardings": split},
     {"in_shardings": (split,)},
