@@ -177,14 +177,10 @@ def is_placed_alike(array: jax.Array, given: list[jax.Array]) -> bool:
 def is_with_any(array: jax.Array, given: list[jax.Array]) -> bool:
     """Return True if one of the arrays that are given commits a program to the devices of `array`.
 
-    For a tracer, the program that is traced decides.
+    A tracer does not say where its array will be.
     """
     devices = _devices(array.sharding)
-    return any(
-        isinstance(other, jax.core.Tracer)
-        or (other.committed and _devices(other.sharding) == devices)
-        for other in given
-    )
+    return any(_is_committed(other) and _devices(other.sharding) == devices for other in given)
 
 
 def _devices(sharding: Sharding) -> tuple[Any, ...]:
