@@ -109,10 +109,6 @@ def _is_module(node: Any) -> bool:
     return type(type(node)) is _ModuleMeta  # `isinstance` of an ABC takes ten times as long
 
 
-def _is_of_user(node: Any) -> bool:
-    return _is_module(node) and not is_library_class(type(node))
-
-
 @attrs.frozen(eq=False)
 class _Place:
     """Stands for an array in an output, by its place among the arrays."""
@@ -168,8 +164,7 @@ def _known_or_cut(module: Any) -> tuple[list[Any], _StaticModule]:
     if known is _NEW:
         # It takes as long as the rest to find out if it can change, so the first call does not.
         _known.set(module, None)
-    elif (nodes := _fixed_nodes(module)) is not None:
-        inside = [node for node in nodes if _is_of_user(node)]
+    elif (inside := _modules_inside(module)) is not None:
         classes = [type(module), *map(type, inside)]
         references = [*map(weakref.ref, inside)]
         _known.set(module, _Known(arrays, weakref.ref(static), references, classes))
@@ -183,12 +178,12 @@ def _cut_module(module: Any) -> tuple[list[Any], _StaticModule]:
     return arrays, _StaticModule((treedef, others))
 
 
-def _fixed_nodes(module: Any) -> list[Any] | None:
-    """Return the nodes inside of a module; None if it can change.
+def _modules_inside(module: Any) -> list[Any] | None:
+    """Return the modules of the user's inside of a module; None if it can change.
 
     It cannot if it consists of frozen modules, tuples, arrays and constants.
     """
-    pending, nodes = [module], []
+    pending, inside = [module], []
     while pending:
         node = pending.pop()
         level = None if type(node) in _array_types else _flatten_one_level(node)
@@ -200,9 +195,10 @@ def _fixed_nodes(module: Any) -> list[Any] | None:
             is_tuple = node is None or type(node) is tuple or static is type(node)
             if not (is_tuple or (_is_module(node) and _is_frozen(node) and _is_constant(static))):
                 return None
-            nodes.append(node)
+            if node is not module and _is_module(node) and not is_library_class(type(node)):
+                inside.append(node)
             pending += children
-    return nodes[1:]
+    return inside
 
 
 _flatten_one_level = jtu.default_registry.flatten_one_level
@@ -302,8 +298,7 @@ class Output:
         tree = treedef.unflatten(leaves)
         count = sum(type(leaf) is _Place for leaf in leaves)
         steps: list[tuple[Any, Any, list[tuple[Any, int]]]] = []
-        nodes: list[Any] = []  # the nodes that the steps build
-        ranges: dict[int, tuple[int, int]] = {}  # the steps for each node, by its id
+        places: dict[int, int] = {}
 
         def add(node: Any) -> int | None:
             if type(node) is _Place:
@@ -318,22 +313,18 @@ class Output:
             else:
                 parts, kind = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
                 items = [*enumerate(parts)]
-            start = len(steps)
             found = [(key, add(child)) for key, child in items]
             steps.append((kind, parts, [(key, place) for key, place in found if place is not None]))
-            nodes.append(node)
-            ranges[id(node)] = start, len(steps)
-            return count + len(steps) - 1
+            places[id(node)] = count + len(steps) - 1
+            return places[id(node)]
 
         add([tree])
         known = []
         for leaf in jtu.tree_leaves(tree, is_leaf=_is_module):
-            if _is_module(leaf) and _fixed_nodes(leaf) is not None:
+            if _is_module(leaf) and (inside := _modules_inside(leaf)) is not None:
                 arrays, static = _cut_module(leaf)
                 of_arrays = slice(arrays[0].number, arrays[-1].number + 1) if arrays else slice(0)
-                start, end = ranges[id(leaf)]
-                inside = [i for i in range(start, end - 1) if _is_of_user(nodes[i])]
-                classes = [type(leaf), *(type(nodes[i]) for i in inside)]
-                of_inside = [count + i for i in inside]
-                known.append((count + end - 1, of_arrays, static, of_inside, classes))
+                place, *of_inside = (places[id(each)] for each in (leaf, *inside))
+                classes = [type(leaf), *map(type, inside)]
+                known.append((place, of_arrays, static, of_inside, classes))
         return steps, known
