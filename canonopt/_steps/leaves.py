@@ -154,24 +154,21 @@ def commit(state: Any, sharding: Sharding) -> Any:
 
 
 def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
-    """Return the argument for an array that a function captures, in a call with `given`."""
+    """Return the argument for an array that a function captures, in a call with `given`.
+
+    Returns None if a program cannot take it as an argument as `jax.jit` takes it as a constant.
+    """
     if isinstance(array, jax.core.Tracer):
         return array
-    # A constant does not commit the results of a program to a device, an argument does.
-    if array.committed and not is_with_any(array, given):
-        return uncommitted(array)
-    # The call may donate the array that it captures.
-    return as_type(jnp.copy(array), array) if donates else array
-
-
-def is_placed_alike(array: jax.Array, given: list[jax.Array]) -> bool:
-    """Return True if a program can take a captured array as `jax.jit` takes it as a constant."""
-    if isinstance(array, jax.core.Tracer) or not array.committed or is_with_any(array, given):
-        return True
-    # A copy on one device has neither another memory nor a sharding in its type.
+    if not array.committed or is_with_any(array, given):
+        # The call may donate the array that it captures.
+        return as_type(jnp.copy(array), array) if donates else array
+    # A constant does not commit the results of a program to a device, an argument does. But a copy
+    # on one device has neither another memory nor a sharding in its type.
     memory = next(iter(array.devices())).default_memory().kind
     is_plain = array.sharding.memory_kind in (None, memory) and array.is_fully_addressable
-    return is_plain and not any(jax.typeof(array).sharding.spec)
+    is_typed = any(jax.typeof(array).sharding.spec)
+    return uncommitted(array) if is_plain and not is_typed else None
 
 
 def is_with_any(array: jax.Array, given: list[jax.Array]) -> bool:

@@ -37,7 +37,7 @@ from .._jax_internals.tracing import NotTraced, unwatched
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
-from .leaves import as_argument, is_placed_alike, is_with_any
+from .leaves import as_argument, is_with_any
 from .old_traces import has_old_trace, note_call, traced_inside
 from .templates import Template, template_of
 
@@ -353,22 +353,24 @@ def _started(
     beside = (*jitted.beside, structure, *static, *_flat(options))
     reading = read_call(fn, beside)
     arrays = reading.arrays
-    given = _arrays_in(args, kwargs) if arrays else []
     key = (reading.key, avals, whole_context())
     reason = NUMPY.format("jnp.asarray for it") if reading.has_numpy else _not_shared.get(key)
     if any(_is_object(value) for *_, value in static):
         reason = _STATIC
     elif arrays and "in_shardings" in options:
         reason = _SHARDINGS
-    elif not all(is_placed_alike(array, given) for array in arrays):
-        reason = _PLACED
     if reason is not None:
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
         return None, None
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
+    given = _arrays_in(args, kwargs) if arrays else []
     with jax.ensure_compile_time_eval():  # even if an outer function is traced
-        captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
+        lifted = [as_argument(array, given, donates) for array in arrays]
+    if any(array is None for array in lifted):
+        note_not_shared(fn, _PLACED)
+        return None, None
+    captured = _as_keyword(lifted)
     if not arrays:  # with arrays, JAX traces copies
         note_call(fn)
     if (program := programs.get(key)) is not None:
