@@ -192,7 +192,9 @@ def _modules_inside(module: Any) -> list[Any] | None:
                 return None
         else:
             children, static = level
-            is_tuple = node is None or type(node) is tuple or static is type(node)
+            # A reloader replaces the class of a named tuple too, which takes no weak reference.
+            is_named = static is type(node) and is_library_class(static)
+            is_tuple = node is None or type(node) is tuple or is_named
             if not (is_tuple or (_is_module(node) and _is_frozen(node) and _is_constant(static))):
                 return None
             if node is not module and _is_module(node) and not is_library_class(type(node)):

@@ -370,6 +370,15 @@ def test_a_known_module_with_another_class_is_traced_again():
         np.testing.assert_array_equal(step(one, holder)[-1], run(holder))
 
 
+def test_a_named_tuple_with_another_class_is_traced_again():
+    step = canonopt.filter_jit(lambda one: (plus_one(one), type(one.content).__name__))
+    holder = Holder(Pair(X, X))
+    made = [step(holder)[0] for _ in range(3)][-1]
+    for each in (holder, made):
+        object.__setattr__(each.content, "__class__", type("Reloaded", (Pair,), {"__slots__": ()}))
+        assert step(each)[1] == "Reloaded"
+
+
 class Mutable(eqx.Module):
     weight: Any
 
