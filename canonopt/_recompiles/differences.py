@@ -76,6 +76,8 @@ def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
 
 # --- what is in a static value --------------------------------------------------------------------
 
+_DYNAMIC = re.compile(r"canonopt\.dynamic\([^()]*\)")
+
 
 class Part(NamedTuple):
     """A part of two static values, under its name."""
@@ -110,6 +112,11 @@ class Part(NamedTuple):
         before, after = self.before, self.after
         are_both = before.kind == after.kind == "transformation"
         return are_both and before.factories != after.factories
+
+    def differs_in_dynamic(self) -> bool:
+        """Return True for two texts of specs that have other dynamic numbers, if anything."""
+        before, after = (_DYNAMIC.sub("", leaf.text) for leaf in (self.before, self.after))
+        return before == after != self.after.text
 
     @property
     def label(self) -> str:
@@ -261,7 +268,7 @@ class Difference:
             return part
         for part in filter(lambda part: part.looks_different, self.parts):
             is_number = part.before.is_dynamic and not part.name.startswith(".")
-            if is_number or self.place != FUNCTION or "canonopt.dynamic(" not in part.before.text:
+            if is_number or self.place != FUNCTION or not part.differs_in_dynamic():
                 return part
         return None
 
@@ -309,7 +316,7 @@ class Difference:
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
         found = (part for part in inside if part.is_of_optax)
         # A dynamic number is an argument for our jit, unless it is in a global.
-        part = next((p for p in found if "canonopt.dynamic(" not in p.before.text), None)
+        part = next((p for p in found if not p.differs_in_dynamic()), None)
         is_global = part is not None and part.name.startswith("global")
         return "" if part is None or (is_global and not self.is_same_to_canonopt) else part.label
 
@@ -327,11 +334,18 @@ class Difference:
         return own[0].built if is_float and part.label == "step_size" else ""  # of `optax.scale`
 
     @property
-    def of_object(self) -> str:
-        """Return words on an object that a function captures and of which a field differs."""
-        is_field = self.visible is not None and self.visible.name.startswith("field")
-        words = ". All fields count: or read those that it needs before it, into variables"
-        return words * is_field
+    def of_captured(self) -> str:
+        """Return words on an object or an optimizer that a function captures, and that differs."""
+        if self.visible is not None and self.visible.name.startswith("field"):
+            return ". All fields count: or read those that it needs before it, into variables"
+        found = [self.visible] if self.visible else filter(Part.differs_in_dynamic, self.parts)
+        is_of_spec = any(part.is_of_optax or part.name.startswith(".") for part in found)
+        if self.is_same_to_canonopt or not is_of_spec:
+            return ""
+        return (
+            ". Or capture the optimizer itself, not its update, in a local variable, with numbers "
+            f"that change as canonopt.dynamic(number): then {self.our_jit} shares the function"
+        )
 
     @property
     def also_optimizer(self) -> str:

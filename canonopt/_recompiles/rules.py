@@ -204,7 +204,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_function,
-        "define and jit the function once, and pass what differs in it as an argument{d.of_object}",
+        "define and jit the function once, and pass what differs in it as an argument"
+        "{d.of_captured}",
         lambda d: _swap_jit(d) if d.is_same_to_canonopt else "",
     ),
     Rule(

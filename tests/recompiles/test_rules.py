@@ -153,6 +153,20 @@ for rate in (0.1, 0.2, 0.3):
     fit(canonopt.sgd(canonopt.dynamic(rate)))
 = hint: define and jit the function once
 = write: canonopt.jit in place of jax.jit
+### the update of a dynamic optimizer
+def fit(init, update):
+    return JIT(lambda x: update(x, init(x))[0])(1.0)
+for rate in (0.1, 0.2, 0.3):
+    fit(*canonopt.sgd(canonopt.dynamic(rate)))
+= Or capture the optimizer itself, not its update, in a local variable, with numbers that change as
+=| canonopt.dynamic(number): then canonopt.
+### another number beside a dynamic one
+def fit(optim):
+    return JIT(lambda x: optim.update(x, optim.init(x), x)[0])(1.0)
+for decay in (0.1, 0.2, 0.3):
+    fit(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay))
+= weight_decay=0.1) -> function
+= hint: build optim once, with numbers that change as canonopt.dynamic(number)
 ### an optimizer that Optax did not build
 @eqx.filter_jit
 def step(x, optim):
