@@ -15,6 +15,7 @@ import numpy as np
 
 from .._python_internals.libraries import is_library_file
 from .._python_internals.rebinding import captured_by
+from .options import CAPTURED
 from .tracing import unwatched
 
 
@@ -53,14 +54,15 @@ def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = 
     """Return True if two traced programs have the same operations with the same parameters.
 
     Functions in parameters, as of callbacks and of rules for derivatives, count by their names.
-    Code that no output depends on does not count: `dce_jaxpr` of `jax.interpreters.partial_eval`
-    removes it. If `dce_jaxpr` is gone, such code counts.
+    Code that no output depends on does not count, nor arrays that only such code uses: `dce_jaxpr`
+    of `jax.interpreters.partial_eval` removes it, and `debug_info.arg_names` of a `Jaxpr` tells
+    which arguments stand for arrays. If one of the two is gone, such code counts.
 
     A program keeps the memory of a captured NumPy array, and is compiled with the values of that
     time. An array that has changed in place since then shows other values. `changed` are such
     arrays, which count as different from all others.
     """
-    one, other = ((_without_dead_code(program), arrays) for program, arrays in (one, other))
+    one, other = map(_without_dead_code, (one, other))
     if _text(one[0]) != _text(other[0]):
         return False
     ours, theirs = [*map(_values, _constants(one))], [*map(_values, _constants(other))]
@@ -79,17 +81,21 @@ def _held_for(array: np.ndarray) -> Sequence[Any]:
         return jax.make_jaxpr(lambda: jax.lax.expand_dims(array, (0,)))().consts
 
 
-def _without_dead_code(program: Any) -> Any:
+def _without_dead_code(traced: Traced) -> Traced:
+    program, arrays = traced
     with contextlib.suppress(Exception):  # effects of some kinds have no rule
+        names = program.jaxpr.debug_info.arg_names
         jaxpr, _ = partial_eval.dce_jaxpr(
             program.jaxpr, [True] * len(program.jaxpr.outvars), instantiate=True
         )
         used = {id(v) for eqn in jaxpr.eqns for v in eqn.invars}.union(map(id, jaxpr.outvars))
         pairs = zip(jaxpr.constvars, program.consts, strict=True)
         kept = [(var, value) for var, value in pairs if id(var) in used]
+        captured = [v for n, v in zip(names, jaxpr.invars, strict=True) if n.startswith(CAPTURED)]
+        arrays = [each for v, each in zip(captured, arrays, strict=True) if id(v) in used]
         jaxpr = jaxpr.replace(constvars=[var for var, _ in kept])
-        return program.replace(jaxpr=jaxpr, consts=[value for _, value in kept])
-    return program
+        program = program.replace(jaxpr=jaxpr, consts=[value for _, value in kept])
+    return program, arrays
 
 
 def _text(program: Any) -> str:

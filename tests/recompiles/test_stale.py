@@ -201,6 +201,9 @@ object with the same rate | \
 what no output depends on | def step(x): x * config['lr']; return 2 * x | config['lr'] = 0.5
 array that no output depends on | \
     def step(x): x * weights['w']; return 2 * x | weights['w'] = 2 * X
+array that only the name of another leads to | \
+    trainer.weight = X; model = Scaled(X); \
+    step = (lambda own: lambda x: own.lr * model(x))(trainer) | trainer.weight = 2 * X
 what only the call of an object reads | called = Called(); step = called.apart | called.epoch = 2.0
 equal model | model = Scaled(X); step = lambda x: model(x) | model = Scaled(X + 0)
 """
