@@ -338,10 +338,13 @@ class Difference:
         """Return words on an object or an optimizer that a function captures, and that differs."""
         if self.visible is not None and self.visible.name.startswith("field"):
             return ". All fields count: or read those that it needs before it, into variables"
-        found = [self.visible] if self.visible else filter(Part.differs_in_dynamic, self.parts)
+        changed = filter(Part.differs_in_dynamic, self.parts)
+        found = [self.visible] if self.visible else [*changed]
         is_of_spec = any(part.is_of_optax or part.name.startswith(".") for part in found)
         if self.is_same_to_canonopt or not is_of_spec:
             return ""
+        if any(re.fullmatch(r"canonopt\.dynamic\(-?\d+\)", part.before.text) for part in found):
+            return ". Or write canonopt.dynamic(float(number)): an int is part of the program"
         return (
             ". Or capture the optimizer itself, not its update, in a local variable, with numbers "
             f"that change as canonopt.dynamic(number): then {self.our_jit} shares the function"
@@ -468,7 +471,7 @@ class Difference:
         elif holder is not None and holder.type.endswith("TrainState"):
             words += ", in a subclass of TrainState that says `tx: object = "
             words += "struct.field(pytree_node=True)`"
-        elif holder is not None and holder.kind == "node" and not self.before.is_dynamic:
+        elif holder is not None and holder.kind == "node":
             words += ", and leave out static=True (pytree_node=False) of the field that holds it"
         return words
 

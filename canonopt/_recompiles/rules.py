@@ -177,9 +177,9 @@ RULES: list[Rule] = [
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
-        lambda d: d.parameter and d.before.is_dynamic and not d.for_dynamic,
-        "leave out static=True (pytree_node=False) of the field that holds {d.path}, or pass it as "
-        "an argument: a dynamic number in a static field is part of the program",
+        lambda d: d.parameter and d.before.is_dynamic,
+        "pass {d.path} as data{d.for_dynamic}: a dynamic number in a static field is part of the "
+        "program",
     ),
     Rule(
         lambda d: d.parameter and d.after.is_of_float,

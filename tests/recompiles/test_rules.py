@@ -145,7 +145,7 @@ for rate in (0.1, 0.1, 0.2):
     step(Static(canonopt.sgd(canonopt.dynamic(rate))))
 = held.optim: transformation: canonopt.sgd(learning_rate=canonopt.dynamic(0.1)) -> another object
 = held.optim.learning_rate: static value: canonopt.dynamic(0.1) -> canonopt.dynamic(0.2)
-= hint: leave out static=True (pytree_node=False) of the field that holds held.optim.learning_rate
+= hint: pass held.optim.learning_rate as data, and leave out static=True (pytree_node=False) of the
 ### dynamic numbers that a step captures
 def fit(optim):
     return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
@@ -160,6 +160,13 @@ for rate in (0.1, 0.2, 0.3):
     fit(*canonopt.sgd(canonopt.dynamic(rate)))
 = Or capture the optimizer itself, not its update, in a local variable, with numbers that change as
 =| canonopt.dynamic(number): then canonopt.
+### a dynamic int
+make = canonopt.canonical(lambda n: optax.scale_by_schedule(lambda count: 1 - count / n))
+def fit(optim):
+    return OURS(lambda x: optim.update(x, optim.init(x))[0])(jnp.ones(1))
+for n in (10, 20, 30):
+    fit(make(canonopt.dynamic(n)))
+= as an argument. Or write canonopt.dynamic(float(number)): an int is part of the program
 ### another number beside a dynamic one
 def fit(optim):
     return JIT(lambda x: optim.update(x, optim.init(x), x)[0])(1.0)
@@ -244,10 +251,11 @@ step(np.ones(3)), jax.vmap(step)(np.ones((2, 3))), jax.grad(step)(np.ones(3))
 ### a dynamic number in a field that is static
 step = jax.jit(lambda state: state.params)
 for rate in (0.1, 0.2, 0.3):
-    tx = canonopt.sgd(canonopt.dynamic(rate))
-    step(TrainState.create(apply_fn=len, params=np.ones(1), tx=tx))
-= write canonopt.dynamic(number) for state.tx.learning_rate, in a subclass of TrainState
+    for tx in (canonopt.sgd(canonopt.dynamic(rate)), canonopt.sgd(rate)):
+        step(TrainState.create(apply_fn=len, params=np.ones(1), tx=tx))
+= pass state.tx.learning_rate as data, in a subclass of TrainState
 =| that says `tx: object = struct.field(pytree_node=True)`
+= write canonopt.dynamic(number) for state.tx.learning_rate, in a subclass of TrainState
 ### rates in the state
 step = eqx.filter_jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
