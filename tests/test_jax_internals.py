@@ -16,6 +16,7 @@ import re
 import sys
 import types
 from pathlib import Path
+from unittest import mock
 
 import equinox as eqx
 import jax
@@ -564,12 +565,9 @@ def test_the_error_names_what_has_moved(first_use, monkeypatch):
     assert (str(copy), copy.tested) == (str(error), error.tested)
     assert settings.unsupported("equinox._jit").version == eqx.__version__
     # In a source tree that is not installed.
-    monkeypatch.setattr("importlib.metadata.requires", raise_not_found)
+    missing = mock.Mock(side_effect=importlib.metadata.PackageNotFoundError)
+    monkeypatch.setattr("importlib.metadata.requires", missing)
     assert settings.unsupported(INFER).tested == "jax"
-
-
-def raise_not_found(name):
-    raise importlib.metadata.PackageNotFoundError(name)
 
 
 def test_once_counting_works_again_nothing_is_raised(first_use, monkeypatch):

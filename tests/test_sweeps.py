@@ -239,10 +239,6 @@ def run(optim, params):
     return params, opt_state
 
 
-def stacked(build):
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(build, RATES))
-
-
 def single(value):
     return canonopt.adamw(canonopt.dynamic(value), weight_decay=canonopt.dynamic(0.1))
 
@@ -262,7 +258,8 @@ def assert_members(ensemble, runs):
 def test_each_member_of_an_ensemble_is_its_own_run(build):
     runs = [jax.jit(run)((build or single)(value), PARAMS) for value in RATES]
     a_list = canonopt.adamw(canonopt.dynamic(RATES), weight_decay=canonopt.dynamic([0.1] * 3))
-    ensemble = stacked(build) if build else a_list
+    built = [*map(build, RATES)] if build else []
+    ensemble = jax.tree.map(lambda *leaves: jnp.stack(leaves), *built) if build else a_list
     everyone = jax.tree.map(lambda leaf: jnp.stack([leaf] * len(RATES)), PARAMS)
     axes = jax.tree.map(lambda _: 0, ensemble)
     assert_members(jax.jit(jax.vmap(run))(ensemble, everyone), runs)

@@ -15,6 +15,7 @@ import copy
 import dataclasses
 import functools
 import importlib.util
+import inspect
 import logging
 import struct
 import sys
@@ -440,7 +441,7 @@ class Reader:
             value = namespace.get(name, _MISSING)
             if value is _MISSING:
                 self.out.append(BUILTIN)
-                value = vars(builtins).get(name, UNBOUND)
+                value = function.__builtins__.get(name, UNBOUND)
                 if not is_stable(value) and value is not NotImplemented:
                     self.add(value, "live")  # somebody has put it there, or will
                 elif not code.is_generated:
@@ -454,7 +455,9 @@ class Reader:
             with contextlib.suppress(ImportError):  # a relative name may have no package
                 name = importlib.util.resolve_name(name, namespace.get("__package__"))
             module = sys.modules.get(name)
-            if module is None:
+            is_whole = module is not None and vars(module).keys() >= {*attributes}
+            # Python looks for what a module lacks among all modules.
+            if module is None or not (is_whole or is_library_module(module)):
                 self.stop(function, impure(f"the module {name!r}"))
             else:
                 self.judge_module(function, module, code, None, attributes)
@@ -535,6 +538,7 @@ class Reader:
                     self.add_all((field.default, field.default_factory, *metadata.items()), "live")
         if not is_library_class(cls):
             self.out += (cls.__name__, cls.__qualname__, *map(token_of, cls.__mro__))
+            self.out.append(cls.__flags__ & _FLAGS)
             functions = node_functions(cls)
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 
@@ -698,6 +702,9 @@ _MESSAGES = "critical debug error exception fatal info log warn warning".split()
 _OF_LOGGERS = frozenset(dir(logging.Logger)).difference(
     *(dir(object), _MESSAGES, ("isEnabledFor", "getEffectiveLevel"))
 )
+# These flags say if a class is abstract, and if it is a sequence or a mapping to `match`. They
+# change if a class is registered, or if its abstract methods are set.
+_FLAGS = inspect.TPFLAGS_IS_ABSTRACT | 1 << 5 | 1 << 6
 _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
 _CONSTRUCTORS = ("__init__", "__new__")
 _NOT_OF_INSTANCES = (classmethod, staticmethod, *FIELDS)

@@ -39,7 +39,8 @@ def run(environment: Environment, package: Package, source: Path, way: str) -> d
     command += [*package.options.split(), "-k", package.expression, *tests]
     process = environment.start(*command, log=log, cwd=source, paths=[suites.HERE])
     if process.wait() not in (0, 1):  # neither all passed nor some failed
-        raise RuntimeError(f"pytest ended with {process.returncode}: {last_line(log)}")
+        *_, last = ("nothing was printed", *log.read_text().strip().splitlines())
+        raise RuntimeError(f"pytest ended with {process.returncode}: {last}")
     return json.loads(notes.read_text())
 
 
@@ -71,7 +72,3 @@ def without_package(source: Path, environment: Environment, package: Package) ->
     ignored = {str(source): {".git", package.module}}
     shutil.copytree(source, copy, ignore=lambda folder, _: ignored.get(str(folder), set()))
     return copy
-
-
-def last_line(log: Path) -> str:
-    return (log.read_text().strip().splitlines() or ["nothing was printed"])[-1]

@@ -185,6 +185,25 @@ for package.k in (1.0, 5.0):
     inner.k = package.k
     for name in ("absolute", "relative"):
         yield jit(types.FunctionType(names[name].__code__, names))(x)
+exec("def absent(x):\n    from generated_ import other\n    return x * other.k", names)
+for inner.k in (2.0, 3.0):
+    sys.modules["generated_.other"] = types.SimpleNamespace(k=inner.k)
+    yield jit(types.FunctionType(names["absent"].__code__, names))(x)
+### what Python keeps beside the attributes
+class Base(abc.ABC):
+    @abc.abstractmethod
+    def f(self): ...
+class Items: ...
+def matched(value):
+    match value:
+        case [*_]: return 2.0
+    return 1.0
+items, helper = Items(), eval("lambda: k", {"__builtins__": {"k": 2.0}})
+-> x * helper()
+-> x * (attempt(Base) == "TypeError")
+-> x * matched(items)
+~ Base.__abstractmethods__ = frozenset(); collections.abc.Sequence.register(Items)
+~ helper = eval("lambda: k", {"__builtins__": {"k": 3.0}})
 ### globals and builtins of a namespace
 def fit(**space):
     exec("def step(x): return x * rate", space)

@@ -66,14 +66,10 @@ def _mixed() -> Params:
     return params | {"w": params["w"].astype(jnp.bfloat16)}
 
 
-def _weak() -> Params:
-    return jax.tree.map(lambda leaf: jnp.full(leaf.shape, 0.5), parameters())
-
-
 KINDS: dict[str, Callable[[], Params]] = {
     "plain": parameters,
     "mixed bf16/f32": _mixed,
-    "weakly typed": _weak,
+    "weakly typed": lambda: jax.tree.map(lambda leaf: jnp.full(leaf.shape, 0.5), parameters()),
     "committed": lambda: jax.device_put(parameters(), jax.devices()[0]),
     "replicated": lambda: placed(mesh()),
     "sharded": lambda: placed(mesh(), w=P("data", "model"), b=P("model")),
