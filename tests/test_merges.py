@@ -469,16 +469,12 @@ return [jit(fn)(params, x, y) for fn in functions]
 """
 
 
-def fit_of(body):
-    space = {}
-    exec(f"def fit(jit, key):\n{textwrap.indent(body, '    ')}", globals(), space)
-    return space["fit"]
-
-
 for name, (options, body) in named_texts(TEXT).items():
     marks = [pytest.mark.slow] * ("slow" in options)
     tolerance = 1e-6 if "captures" in options else 0.0
-    add(name, fit_of(body), *(JITS.keys() & {*options.split()}), tolerance=tolerance, marks=marks)
+    space = {}
+    exec(f"def fit(jit, key):\n{textwrap.indent(body, '    ')}", globals(), space)
+    add(name, space["fit"], *(JITS.keys() & {*options.split()}), tolerance=tolerance, marks=marks)
 
 
 @pytest.mark.parametrize("fit, ours, theirs, tolerance", CASES)

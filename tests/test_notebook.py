@@ -47,17 +47,13 @@ def run(*texts):
 def test_a_cell_that_runs_again_is_no_new_trace(cell, numbers, jit):
     cell = cell.format(jit=jit) + CALL
     _, *cells = run(SETUP, cell, cell, cell.replace("0.1", "0.2"), cell)
-    first, again, changed, back = map(read_output, cells)
+    texts = ("".join(output.text for output in cell.outputs).split() for cell in cells)
+    first, again, changed, back = ((float(number), int(traces)) for number, traces in texts)
     assert first == (pytest.approx(numbers[0]), 1) and again == (first[0], 0)
     assert changed == (pytest.approx(numbers[1]), 1)
     assert back[0] == pytest.approx(numbers[2])
     # A spec that nothing holds any more may have been collected. Built anew, it is another one.
     assert back[1] == 0 or "sgd" in cell
-
-
-def read_output(cell):
-    number, traces = "".join(output.text for output in cell.outputs).split()
-    return float(number), int(traces)
 
 
 SITES = """

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from .._recompiles import STAGES
+from .._recompiles import STAGES, is_costly
 from .._texts import aligned, times
 from .comparing import side_by_side
 
@@ -107,11 +107,12 @@ def _table(report: _Dict) -> Iterator[_Line]:
         seconds = (f"{each[name]:.2f}" for name in ("seconds", "lost_seconds"))
         counts = (f"{_most(each, name)}" for name in ("traces", "compiles", "cache_hits"))
         rows.append((each["name"], *counts, *seconds, each["place"] or ""))
-    if others:
-        lines = "1 line" if len(others) == 1 else f"{len(others)} lines"
-        compiles = f"{sum(_most(each, 'compiles') for each in others)}"
-        seconds = f"{sum(each['seconds'] for each in others):.2f}"
-        rows.append((f"JAX and libraries: {lines}", "", compiles, "", seconds, "", ""))
+    costly = [e for e in others if is_costly(e["seconds"], report["compile_seconds"])]
+    rest = [each for each in others if each not in costly]
+    others = f"JAX and libraries: {len(rest)} line{'s' if len(rest) > 1 else ''}"
+    for name, lines in (*((e["name"], [e]) for e in costly), *[(others, rest)] * bool(rest)):
+        compiles = f"{sum(_most(each, 'compiles') for each in lines)}"
+        rows.append((name, "", compiles, "", f"{sum(e['seconds'] for e in lines):.2f}", "", ""))
     styles = ("bold red" if each["repeated"] else "" for each in findings)
     yield "", ""
     yield from itertools.zip_longest(aligned(rows), ("", *styles), fillvalue="")

@@ -19,6 +19,7 @@ from .log import STAGES as STAGES
 from .log import CompileLog as CompileLog
 from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
+from .log import is_costly as is_costly
 from .rules import Cause as Cause
 from .rules import Change as Change
 from .stale import ReadValue as ReadValue

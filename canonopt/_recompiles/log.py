@@ -491,8 +491,10 @@ class CompileLog:
 
     def __str__(self) -> str:
         functions, helpers = self.functions, self.helpers
-        shown = [*functions, *(log for log in helpers if not log.is_expected)]
-        if others := [log for log in helpers if log.is_expected]:
+        total = sum(log.seconds for log in (*functions, *helpers))
+        others = [log for log in helpers if log.is_expected and not is_costly(log.seconds, total)]
+        shown = [*functions, *(log for log in helpers if log not in others)]
+        if others:
             count = "1 line" if len(others) == 1 else f"{len(others)} lines"
             shown.append(_total(f"JAX and libraries: {count}", others))
         rows: list[tuple[object, ...]] = [
@@ -551,6 +553,11 @@ class CompileLog:
     def entries_like(self, log: FunctionLog) -> list[Entry]:
         """Return the entries of the function or line of `log`, which may be of any `CompileLog`."""
         return [*self._logs[log.key].entries] if log.key in self._logs else []
+
+
+def is_costly(seconds: float, total: float) -> bool:
+    """Return True if a line cost at least a second and a tenth of all tracing and compiling."""
+    return seconds >= max(1.0, total / 10)
 
 
 # The logs that are alive, by id.

@@ -135,6 +135,14 @@ def test_the_table_has_the_most_of_one_process():
     assert "p7 (pid 1) on host, and 2 more. " in text
 
 
+def test_a_line_that_costs_a_tenth_of_the_time_has_a_row():
+    report = report_of(lambda: jnp.ones(7) * 7)
+    (line,) = report["lines"]
+    for seconds, total, name in ((0.9, 0.9, "JAX"), (2.0, 9.0, line["name"]), (2.0, 21.0, "JAX")):
+        lines = [{**line, "seconds": seconds}]
+        assert f"\n{name}" in as_text({**report, "lines": lines, "compile_seconds": total})
+
+
 def test_the_most_expensive_function_comes_first_and_says_what_it_omits():
     def log(name, seconds, traces=2):
         entry = Entry(None, 0.0, True, trace_seconds=seconds, traced_again=True)

@@ -320,17 +320,14 @@ def assert_like_params(opt_state, params):
             assert type(leaf.sharding) is type(params["w"].sharding), path
 
 
-def on_another_device():
-    return jax.device_put(placements.parameters(), jax.devices()[-1])
-
-
 def on_axes(dimensions, axis_type=AxisType.Auto, **specs):
     return lambda: placed(mesh(dimensions, axis_type), **specs)
 
 
 # An optimizer, parameters, and whether the mesh is set, the compiler is given the shardings of a
 # step, or the steps are counted in the table above.
-PLACED = [(name, on_another_device, "") for name in SOME]
+ELSEWHERE = lambda: jax.device_put(placements.parameters(), jax.devices()[-1])  # noqa: E731
+PLACED = [(name, ELSEWHERE, "") for name in SOME]
 PLACED += [(name, KINDS[kind], "counted") for name in SOME for kind in ("replicated", "sharded")]
 # For shapes a constant stands for the loss whose Hessian sophia estimates.
 PLACED += [("contrib.sophia", KINDS["sharded"], "")]
