@@ -277,7 +277,8 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
     elif not reader.was_seen(value, mode):
         reader.add_class(cls)
         if is_sentinel(value):
-            reader.add_identity(value, NO_VALUE)
+            is_found_again = mode == "live" and cls is not object  # such as Flax's descriptors
+            reader.add_identity(value, None if is_found_again else NO_VALUE)
         else:
             _read_state(reader, value, layout, mode)
 

@@ -444,7 +444,8 @@ class Reader:
                 value = function.__builtins__.get(name, UNBOUND)
                 if not is_stable(value) and value is not NotImplemented:
                     self.add(value, "live")  # somebody has put it there, or will
-                elif not code.is_generated:
+                # A `__hash__` calls `hash`; code that asks for the hash of an object is refused.
+                elif not (code.is_generated or (name, function.__name__) == ("hash", "__hash__")):
                     self._judge(function, value)
                 continue
             self.reading.reads_data |= not _is_code(value)

@@ -338,6 +338,9 @@ class Difference:
         """Return words on an object or an optimizer that a function captures, and that differs."""
         if self.visible is not None and self.visible.name.startswith("field"):
             return ". All fields count: or read those that it needs before it, into variables"
+        if not self.visible and self.hidden and "global '" in self.hidden.name:
+            name = self.hidden.name.split("'")[-2]
+            return f": {name}, since a value in a global is part of the program"
         changed = filter(Part.differs_in_dynamic, self.parts)
         found = [self.visible] if self.visible else [*changed]
         is_of_spec = any(part.is_of_optax or part.name.startswith(".") for part in found)

@@ -283,11 +283,16 @@ class Budget:
 
 
 def static_leaf(
-    value: Any, budget: Budget | None = None, is_part: bool = False, explain: bool = False
+    value: Any,
+    budget: Budget | None = None,
+    is_part: bool = False,
+    explain: bool = False,
+    is_live: bool = False,
 ) -> Leaf:
     """Return the record of a static value, without a digest or parts if the budget is used up.
 
-    `explain` asks why another build of it would not be the same.
+    `explain` asks why another build of it would not be the same; `is_live` says that a function
+    finds it in a global, so that a mutable object counts by its content only.
     """
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
@@ -299,7 +304,8 @@ def static_leaf(
     facts: dict[str, Any] = {"parts": {}}
     if budget.words > 0:
         with contextlib.suppress(Exception):
-            found = read((value,), explain=explain, max_words=budget.words)
+            given = {"beside" if is_live else "held": (value,)}
+            found = read(**given, explain=explain, max_words=budget.words)
             facts["digest"] = found.key if len(found.key) < budget.words else None
             budget.words -= len(found.key)
             if found.incomparable:
@@ -364,7 +370,7 @@ def _add_parts(
         # Inner parts come first, and get a number if the value itself has a part of the same name.
         plain = () if depth and name in budget.own else (name,)
         names = itertools.chain(plain, (f"{name} ({i})" for i in itertools.count(2)))
-        leaf = static_leaf(part, budget, is_part=True)
+        leaf = static_leaf(part, budget, is_part=True, is_live=(outer or name)[:6] == "global")
         if is_own:
             built = _built(value, name) if leaf.is_of_optax else ""
             leaf = attrs.evolve(leaf, is_own=True, built=built)

@@ -629,13 +629,24 @@ def test_other_instances_count_by_identity(kind):
         assert hoist(build(one)) is hoist(build(one)) is not hoist(build(other))
 
 
+@dataclasses.dataclass(frozen=True)
+class Hashed:
+    size: int = 4
+
+    def __hash__(self):
+        return hash((type(self), self.size))
+
+
 class Abstract(abc.ABC, flax.linen.Module):
+    config: Hashed = Hashed()
+
     def scaled(self, x):
         return x * 2
 
 
 def test_a_method_of_an_abstract_linen_module_counts_by_value():
-    assert hoist(Abstract().scaled) is hoist(Abstract().scaled)
+    first = hoist(Abstract(Hashed()).scaled, strict=True)
+    assert first is hoist(Abstract(Hashed()).scaled) is not hoist(Abstract(Hashed(5)).scaled)
 
 
 # --- canonicalize ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import re
+import types
 
 import equinox as eqx
 import flax
@@ -160,6 +161,13 @@ for rate in (0.1, 0.2, 0.3):
     fit(*canonopt.sgd(canonopt.dynamic(rate)))
 = Or capture the optimizer itself, not its update, in a local variable, with numbers that change as
 =| canonopt.dynamic(number): then canonopt.
+### arrays in a global
+model = types.SimpleNamespace(sizes=[16, 8])
+for _ in range(3):
+    params = {"w": jnp.ones(3)}
+    JIT(lambda x: x * params["w"] * len(model.sizes))(1.0)
+= with item 'w' of global 'params' float32[3] -> function <lambda>
+= as an argument: params, since a value in a global is part of the program
 ### a dynamic int
 make = canonopt.canonical(lambda n: optax.scale_by_schedule(lambda count: 1 - count / n))
 def fit(optim):
@@ -528,7 +536,7 @@ with jax.debug_nans(True):
 if jax.__version_info__ < (0, 10):  # which has no names to its key
     del TOLD["metadata around the call"]
 NAMES = {
-    **{"dataclasses": dataclasses, "flax": flax},
+    **{"dataclasses": dataclasses, "flax": flax, "types": types},
     **{"functools": functools, "jax": jax, "jnp": jnp, "np": np, "eqx": eqx, "optax": optax},
     **{"canonopt": canonopt, "nnx": nnx, "TrainState": train_state.TrainState, "Mesh": Mesh},
     **{"NamedSharding": NamedSharding, "PartitionSpec": PartitionSpec},
