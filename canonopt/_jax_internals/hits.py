@@ -68,6 +68,7 @@ class HitWatch(Watch):
 
 
 def _call(of_jax: Any, watch: HitWatch, jitted: Any, args: tuple, kwargs: Any, output: Any) -> None:
+    __tracebackhide__ = True
     if of_jax is not None:
         of_jax(jitted, args, kwargs, output)
     tell(watch.listeners, jitted, args, kwargs)

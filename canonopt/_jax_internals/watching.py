@@ -302,6 +302,7 @@ _failed: WeakIdMap[bool] = WeakIdMap()  # functions with a trace that has failed
 
 def tell(listeners: Sequence[Callable[..., None]], *about: Any) -> None:
     """Call each listener, even if one of them raises an error."""
+    __tracebackhide__ = True
     for at, listener in enumerate(listeners):
         try:
             listener(*about)

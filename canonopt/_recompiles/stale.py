@@ -643,6 +643,7 @@ def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def noted(watch: "StaleWatch", *about: Any) -> Any:
+        __tracebackhide__ = True
         try:
             return method(watch, *about)
         except StaleReadError:
@@ -704,6 +705,7 @@ class StaleWatch:
     @_noting
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Compare the values that the function of a cached call reads."""
+        __tracebackhide__ = True
         if (given := getattr(jitted, "__wrapped__", None)) is None:  # some of JAX's lack it
             return
         function = function_called(given, args)
@@ -722,6 +724,7 @@ class StaleWatch:
 
     def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
         """Compare the values that a call without a trace reads."""
+        __tracebackhide__ = True
         # While one thread traces a function again, whose code may wait for another thread, other
         # threads go on: their next calls are compared.
         if not self._lock.acquire(blocking=False):
@@ -809,6 +812,7 @@ def assert_not_stale() -> Iterator[None]:
     """
 
     def fail(report: StaleRead) -> None:
+        __tracebackhide__ = True
         if report.is_confirmed:
             first, *rest, hint = report.lines()
             value = report.values[0]

@@ -316,6 +316,8 @@ def test_the_error_says_what_has_changed_and_where_it_is_read():
     )
     assert (error.value.path, error.value.before, error.value.after) == ("RATE", "1.0", "2.0")
     assert isinstance(error.value, AssertionError)
+    ours = [e.frame for e in error.traceback if "canonopt" in e.path.parts[-3:-1]]
+    assert ours and all("__tracebackhide__" in frame.f_locals for frame in ours)
 
 
 def test_the_place_is_where_code_names_the_item():
