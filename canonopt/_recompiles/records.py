@@ -304,8 +304,8 @@ def static_leaf(
     facts: dict[str, Any] = {"parts": {}}
     if budget.words > 0:
         with contextlib.suppress(Exception):
-            given = {"beside" if is_live else "held": (value,)}
-            found = read(**given, explain=explain, max_words=budget.words)
+            held, beside = ((), (value,)) if is_live else ((value,), ())
+            found = read(held, beside=beside, explain=explain, max_words=budget.words)
             facts["digest"] = found.key if len(found.key) < budget.words else None
             budget.words -= len(found.key)
             if found.incomparable:

@@ -57,11 +57,6 @@ def differentiated():
         gradient(jnp.ones(3))
 
 
-def scanned():
-    for _ in range(3):
-        jax.lax.scan(lambda c, x: (c + x, x), 0.0, jnp.ones(3))  # eager
-
-
 def traced_only():
     @jax.jit
     def step(x):
@@ -93,7 +88,7 @@ GROWN = "was traced and compiled again"
         ([grown(1, 2, 3)] * 2 + [grown(4)], AVOIDABLE, [f"{GROWN}, 4 times, in p0, p1"], []),
         ([grown(1, 2)] * 9 + [grown(1)], FEW, [f"{GROWN}, 9 times, in 9 processes"], []),
         (
-            [scanned],
+            [lambda: [jax.lax.scan(lambda c, x: (c + x, x), 0.0, jnp.ones(3)) for _ in "abc"]],
             AVOIDABLE,
             ["compiled scan again, twice"],
             [

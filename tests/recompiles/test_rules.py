@@ -172,14 +172,12 @@ for _ in range(3):
 make = canonopt.canonical(lambda n: optax.scale_by_schedule(lambda count: 1 - count / n))
 def fit(optim):
     return OURS(lambda x: optim.update(x, optim.init(x))[0])(jnp.ones(1))
-for n in (10, 20, 30):
-    fit(make(canonopt.dynamic(n)))
+[fit(make(canonopt.dynamic(n))) for n in (10, 20, 30)]
 = as an argument. Or write canonopt.dynamic(float(number)): an int is part of the program
 ### another number beside a dynamic one
 def fit(optim):
     return JIT(lambda x: optim.update(x, optim.init(x), x)[0])(1.0)
-for decay in (0.1, 0.2, 0.3):
-    fit(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay))
+[fit(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay)) for decay in (0.1, 0.2, 0.3)]
 = weight_decay=0.1) -> function
 = hint: build optim once, with numbers that change as canonopt.dynamic(number)
 ### an optimizer that Optax did not build

@@ -202,7 +202,7 @@ def test_data_of_something_else_are_refused(data):
     for read in (canonopt.from_config, canonopt.fingerprint, lambda d: canonopt.diff(d, CHAIN)):
         with pytest.raises(errors.ConfigError, match=message):
             read(data)
-    with pytest.raises(errors.ConfigError, match="is a transformation, and not the .* Build it"):
+    with pytest.raises(errors.ConfigError, match=r"is a transformation, and not the .* Build it"):
         canonopt.diff(optax.adam(0.1), CHAIN)
 
 

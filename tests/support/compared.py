@@ -53,12 +53,6 @@ class Lazy:
         return 1
 
 
-def lazy(is_computed):
-    made = Lazy()
-    assert not is_computed or made.value
-    return made
-
-
 class Base:
     def __call__(self):
         return 0
@@ -70,11 +64,6 @@ def with_method(x):
             return x
 
     return WithMethod()
-
-
-def around_itself():
-    items = [1]
-    return items.append(items) or items
 
 
 def with_names(names):
@@ -116,8 +105,8 @@ def cases(process):
     yield "several", (clipped(0.1), Model(3), object(), jax.nn.relu, jnp.float32, slice(2))
     yield "halves", on_mesh(process, P("data"))
     yield "state of libraries", (logging.getLogger(str(process)), np.random.default_rng(process))
-    yield "around itself", around_itself()
-    yield "on demand", lazy(other)
+    yield "around itself", (items := [1], items.append(items))
+    yield "on demand", (made := Lazy(), made.value if other else 1)
     yield "methods", with_method(1)
     # Not the same.
     yield "rate", canonopt.adamw(2e-3 if other else 1e-3)

@@ -128,7 +128,7 @@ class Run:
             "canonicalize": canonopt.canonicalize if ours else same,
             "dynamic": canonopt.dynamic if ours else same,
             "clear_caches": canonopt.clear_caches if ours else lambda: None,
-            "replaced": replaced if ours else built_anew,
+            "replaced": replaced if ours else lambda build, _, *values: [*map(build, values)][1],
             # The younger objects: a program's own are among them, and the rest takes long.
             "collect": lambda: gc.collect(1) and None,
         }
@@ -219,11 +219,6 @@ def on_copies(factory: Any) -> Any:
 
 def replaced(build: Callable[[float], Any], name: str, before: float, after: float) -> Any:
     return build(before).replace(**{name: after})
-
-
-def built_anew(build: Callable[[float], Any], name: str, before: float, after: float) -> Any:
-    build(before)
-    return build(after)
 
 
 def run(program: Program, lib: Any) -> list[Any]:
