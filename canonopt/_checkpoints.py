@@ -189,15 +189,12 @@ def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     pairs = {p: (saved.get(p, _MISSING), wanted.get(p, _MISSING)) for p in {**wanted, **saved}}
     if differing := {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}:
         raise _misfit(differing)
-    # Some libraries write no names, and read the leaves in this order.
-    before, after = ([p for p, text in tree.items() if _is_leaf(text)] for tree in (saved, wanted))
+    # Some libraries write no names, and read the leaves in this order. The text of a leaf ends with
+    # its shape, and that of a node is the name of its class.
+    before, after = ([p for p, t in tree.items() if t.endswith("]")] for tree in (saved, wanted))
     if before != after:
         places = {p: (f"leaf {before.index(p)}", f"leaf {i}") for i, p in enumerate(after)}
         raise _misfit({p: pair for p, pair in places.items() if pair[0] != pair[1]})
-
-
-def _is_leaf(text: str) -> bool:
-    return text.endswith("]")  # a leaf ends with its shape, and a node is the name of its class
 
 
 def _misfit(differences: Mapping[str, tuple[str, str]]) -> CheckpointError:

@@ -97,7 +97,10 @@ class StreamRecorder(Recorder):
         self.tell("stale", number=self.log.stale.index(read), **attrs.asdict(read))
 
     def _tell_of(self, log: FunctionLog, entry: Entry, event: str) -> None:
-        found: dict[str, Any] = {"cache": _cache_settings()}
+        flags: Any = jax.config
+        # How long a compile must take to be kept in JAX's persistent cache.
+        least = flags.jax_persistent_cache_min_compile_time_secs
+        found: dict[str, Any] = {"cache": {"is_on": has_persistent_cache(), "min_seconds": least}}
         found["function"] = {
             "number": self._numbers.setdefault(log, len(self._numbers)),
             "kind": "line" if log.is_line else "function",
@@ -127,13 +130,6 @@ def _differences(entry: Entry) -> dict[str, Any]:
     if (told := entry.explanation) is None:
         return {"leaves": leaves}
     return {"leaves": leaves, "changes": [*map(attrs.asdict, told.changes)], "note": told.note}
-
-
-def _cache_settings() -> dict[str, Any]:
-    """Return whether JAX's persistent cache is on, and how long a compile must take to be kept."""
-    flags: Any = jax.config
-    least = flags.jax_persistent_cache_min_compile_time_secs
-    return {"is_on": has_persistent_cache(), "min_seconds": least}
 
 
 def _cut(value: Any) -> Any:

@@ -10,10 +10,12 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import jax
+
 from .._python_internals.libraries import is_library_function
 from .._python_internals.weak import WeakIdMap
 from .interning import read
-from .parts import Graph
+from .parts import Graph, closure_items
 from .reader import MAX_WORDS, Reading
 
 
@@ -54,7 +56,10 @@ def read_call(
     is_alone = reading.captures_arrays and not reading.arrays
     if is_alone and reading.is_comparable and why_not_shared(fn) is None:
         how = reading.tells_tracers or "code may meet both that and its copy"
-        note_not_shared(fn, _TELLS.format(how))  # the trace may have shown more
+        items = closure_items(fn) if isinstance(fn, types.FunctionType) else ()
+        names = [name.split("'")[1] for name, part in items if isinstance(part, jax.Array)]
+        named = f" ({', '.join(names)})" if names else ""
+        note_not_shared(fn, _TELLS.format(named, how))  # the trace may have shown more
     return reading
 
 
@@ -77,7 +82,7 @@ def _has_state(value: Any) -> bool:
 
 
 _TELLS = (
-    "it captures an array, and may tell a tracer from it or keep that: {}. Pass the array as an "
+    "it captures an array{}, and may tell a tracer from it or keep that: {}. Pass the array as an "
     "argument, also where a method reads it of self."
 )
 

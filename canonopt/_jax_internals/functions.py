@@ -122,7 +122,8 @@ def functions_inside(function: Any) -> list[Any]:
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
         if isinstance(outer, types.FunctionType):
-            if _is_of_jax(outer):
+            # The globals show if JAX made a function: a wrapper takes another's name.
+            if str(outer.__globals__.get("__name__")).startswith("jax."):
                 inner += captured_by(outer).values()
             # Here the function is the first of the values that Equinox treats as static.
             elif outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
@@ -152,11 +153,6 @@ def _wrapped_call(value: Any) -> Any:
     """Return the `__call__` of the class of `value` if it wraps another function."""
     call = attribute(type(value), "__call__")
     return call if attribute(call, "__wrapped__") is not None else None
-
-
-def _is_of_jax(function: types.FunctionType) -> bool:
-    """Return True if JAX made a function. The globals show it: a wrapper takes another's name."""
-    return str(function.__globals__.get("__name__")).startswith("jax.")
 
 
 def name_in_events(function: Any) -> str:

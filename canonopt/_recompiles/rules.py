@@ -433,15 +433,11 @@ def _from_canonopt(code: str, canonopt: str) -> str:
 # --- explanations ---------------------------------------------------------------------------------
 
 
-def change_of(d: Difference) -> Change:
-    """Return a difference in words, with what to do about it."""
-    return Change(d.path, d.kind, *d.texts, *advice(d), wanted(d))
-
-
 def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier, wanted):
-        return Cause.of(change_of(d) for each in found for d in each.narrowed())
+        narrowed = (d for each in found for d in each.narrowed())
+        return Cause.of(Change(d.path, d.kind, *d.texts, *advice(d), wanted(d)) for d in narrowed)
     # Inside of a trace, the function itself has no record.
     is_inside = FUNCTION not in new.leaves and bool(new.leaves[TRANSFORMS].token)
     return Cause(note=_INSIDE if is_inside else _NO_DIFFERENCE)

@@ -350,7 +350,8 @@ def _started(
     __tracebackhide__ = True
     avals, structure, static, _ = kind
     fn, options = jitted.fn, jitted.options
-    beside = (*jitted.beside, structure, *static, *_flat(options))
+    given = ((name, *jtu.tree_flatten(option)) for name, option in sorted(options.items()))
+    beside = (*jitted.beside, structure, *static, *given)
     reading = read_call(fn, beside)
     arrays = reading.arrays
     key = (reading.key, avals, whole_context())
@@ -498,10 +499,6 @@ _STATIC = "a static argument equals only itself. Give its class __eq__ and __has
 
 def _arrays_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[jax.Array]:
     return [leaf for leaf in jtu.tree_leaves((args, kwargs)) if isinstance(leaf, jax.Array)]
-
-
-def _flat(options: dict[str, Any]) -> list[Any]:
-    return [(name, *jtu.tree_flatten(option)) for name, option in sorted(options.items())]
 
 
 def _is_object(value: Any) -> bool:
