@@ -249,10 +249,10 @@ OF_LIBRARY = Reason(
 
 def impure(name: str) -> Reason:
     """Return the reason for a name of a library that can give other values, as `time.time`."""
-    return Reason(
-        f"uses {name}, which can give another value each time",
-        "Use it outside of the function, and pass the result as an argument.",
-    )
+    fix = "Use it outside of the function, and pass the result as an argument."
+    if name == "hash()":
+        fix = "Leave the __hash__ of a class to dataclasses.dataclass(frozen=True)."
+    return Reason(f"uses {name}, which can give another value each time", fix)
 
 
 def has_attributes(names: Any) -> Reason:

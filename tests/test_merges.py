@@ -451,6 +451,12 @@ return step(jnp.zeros_like(x))
 ### settings in a namespace, captures
 settings = types.SimpleNamespace(rate=0.5, x=make_data(key)[0])
 return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))
+### a submodule that a step imports, captures
+x = make_data(key)[0]
+def step(w):
+    import tests.support as support
+    return w - x * len(support.__name__)
+return jit(step)(jnp.zeros_like(x))
 ### a module and a function by its name, filter_jit
 model, name = eqx.nn.Linear(3, 2, key=key), "tanh"
 return jit(lambda model, x: getattr(jnp, name)(model(x)))(model, jnp.ones(3))

@@ -444,8 +444,7 @@ class Reader:
                 value = function.__builtins__.get(name, UNBOUND)
                 if not is_stable(value) and value is not NotImplemented:
                     self.add(value, "live")  # somebody has put it there, or will
-                # A `__hash__` calls `hash`; code that asks for the hash of an object is refused.
-                elif not (code.is_generated or (name, function.__name__) == ("hash", "__hash__")):
+                elif not code.is_generated:
                     self._judge(function, value)
                 continue
             self.reading.reads_data |= not _is_code(value)
@@ -456,9 +455,7 @@ class Reader:
             with contextlib.suppress(ImportError):  # a relative name may have no package
                 name = importlib.util.resolve_name(name, namespace.get("__package__"))
             module = sys.modules.get(name)
-            is_whole = module is not None and vars(module).keys() >= {*attributes}
-            # Python looks for what a module lacks among all modules.
-            if module is None or not (is_whole or is_library_module(module)):
+            if module is None:
                 self.stop(function, impure(f"the module {name!r}"))
             else:
                 self.judge_module(function, module, code, None, attributes)

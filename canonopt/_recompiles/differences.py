@@ -274,10 +274,14 @@ class Difference:
 
     @property
     def hidden(self) -> Part | None:
-        """Return the innermost part that is another object; None if there is none."""
+        """Return the innermost part that is another object; None if there is none.
+
+        What a function captures may be an argument for our jit, so a part of a global comes first.
+        """
         is_built = self.before.kind == "transformation"  # it is told as it was built
-        values = (part for part in self.parts if part.before.kind == "value" and not is_built)
-        return None if self.is_object else next(values, None)
+        values = [part for part in self.parts if part.before.kind == "value" and not is_built]
+        values.sort(key=lambda part: "global '" not in part.name)
+        return None if self.is_object else next(iter(values), None)
 
     @property
     def is_object(self) -> bool:
@@ -338,16 +342,19 @@ class Difference:
         """Return words on an object or an optimizer that a function captures, and that differs."""
         if self.visible is not None and self.visible.name.startswith("field"):
             return ". All fields count: or read those that it needs before it, into variables"
+        if self.is_same_to_canonopt:
+            return ""
         if not self.visible and self.hidden and "global '" in self.hidden.name:
             name = self.hidden.name.split("'")[-2]
             return f": {name}, since a value in a global is part of the program"
         changed = filter(Part.differs_in_dynamic, self.parts)
         found = [self.visible] if self.visible else [*changed]
-        is_of_spec = any(part.is_of_optax or part.name.startswith(".") for part in found)
-        if self.is_same_to_canonopt or not is_of_spec:
-            return ""
         if any(re.fullmatch(r"canonopt\.dynamic\(-?\d+\)", part.before.text) for part in found):
-            return ". Or write canonopt.dynamic(float(number)): an int is part of the program"
+            return ". An int in canonopt.dynamic is part of the program"
+        optimizers = (p for p in self.parts if p.before.kind == "transformation")
+        is_whole = any(part.name.startswith("captured variable") for part in optimizers)
+        if is_whole or not any(part.is_of_optax or part.name.startswith(".") for part in found):
+            return ""
         return (
             ". Or capture the optimizer itself, not its update, in a local variable, with numbers "
             f"that change as canonopt.dynamic(number): then {self.our_jit} shares the function"

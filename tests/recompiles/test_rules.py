@@ -163,17 +163,19 @@ for rate in (0.1, 0.2, 0.3):
 =| canonopt.dynamic(number): then canonopt.
 ### arrays in a global
 model = types.SimpleNamespace(sizes=[16, 8])
+def fit(optim):
+    JIT(lambda x: optim.update(x, optim.init(x))[0] * params["w"] * len(model.sizes))(1.0)
 for _ in range(3):
     params = {"w": jnp.ones(3)}
-    JIT(lambda x: x * params["w"] * len(model.sizes))(1.0)
-= with item 'w' of global 'params' float32[3] -> function <lambda>
+    fit(canonopt.sgd(canonopt.dynamic(0.1)))
+= with item 'w' of global 'params' float32[3] -> function fit
 = as an argument: params, since a value in a global is part of the program
 ### a dynamic int
 make = canonopt.canonical(lambda n: optax.scale_by_schedule(lambda count: 1 - count / n))
 def fit(optim):
     return OURS(lambda x: optim.update(x, optim.init(x))[0])(jnp.ones(1))
 [fit(make(canonopt.dynamic(n))) for n in (10, 20, 30)]
-= as an argument. Or write canonopt.dynamic(float(number)): an int is part of the program
+= as an argument. An int in canonopt.dynamic is part of the program
 ### another number beside a dynamic one
 def fit(optim):
     return JIT(lambda x: optim.update(x, optim.init(x), x)[0])(1.0)

@@ -325,7 +325,7 @@ def functions():
         "returns an object": (lambda x: jax.tree_util.Partial(lambda: x, x), {}, ()),
         "has in_shardings": (lambda x: x * array, placed, ()),
         "equals only itself": (lambda x, _: x, {"static_argnums": 1}, (counter,)),
-        "array (total), and may tell a tracer from it": (lambda x: x * total * len(str(total)), {}, ()),
+        "an array (total), and may tell": (lambda x: x * total * len(str(total)), {}, ()),
         "passes on an object": (lambda x: jitted(x) * [counter][0].count, {}, ()),
         "such as the method of a model": (called, {}, (partial(Frozen(2.0).apply),)),
         "JAX goes on with the old trace": (old, {}, ()),

@@ -185,10 +185,6 @@ for package.k in (1.0, 5.0):
     inner.k = package.k
     for name in ("absolute", "relative"):
         yield jit(types.FunctionType(names[name].__code__, names))(x)
-exec("def absent(x):\n    from generated_ import other\n    return x * other.k", names)
-for inner.k in (2.0, 3.0):
-    sys.modules["generated_.other"] = types.SimpleNamespace(k=inner.k)
-    yield jit(types.FunctionType(names["absent"].__code__, names))(x)
 ### what Python keeps beside the attributes
 class Base(abc.ABC):
     @abc.abstractmethod
