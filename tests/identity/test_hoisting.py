@@ -418,6 +418,9 @@ import time
 return lambda: time.time()
 = it uses time\.time, which can give another value each time\. Use it outside of the function, and
 = pass the result as an argument\.
+### hash
+return lambda x: hash(x)
+= it uses hash\(\), which can .*\. Leave the __hash__ of a class to dataclasses\.dataclass\(frozen=
 ### a cache
 return functools.lru_cache(lambda: 2)
 = it returns objects that it has cached, which may change\. Call it outside of the function, and
