@@ -251,7 +251,7 @@ def impure(name: str) -> Reason:
     """Return the reason for a name of a library that can give other values, as `time.time`."""
     fix = "Use it outside of the function, and pass the result as an argument."
     if name == "hash()":
-        fix = "Leave the __hash__ of a class to dataclasses.dataclass(frozen=True)."
+        fix = f"{fix[:-1]}; leave the __hash__ of a class to dataclasses.dataclass(frozen=True)."
     return Reason(f"uses {name}, which can give another value each time", fix)
 
 

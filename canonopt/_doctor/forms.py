@@ -109,8 +109,8 @@ def _table(report: _Dict) -> Iterator[_Line]:
         rows.append((each["name"], *counts, *seconds, each["place"] or ""))
     costly = [e for e in others if is_costly(e["seconds"], report["compile_seconds"])]
     rest = [each for each in others if each not in costly]
-    others = f"JAX and libraries: {len(rest)} line{'s' if len(rest) > 1 else ''}"
-    for name, lines in (*((e["name"], [e]) for e in costly), *[(others, rest)] * bool(rest)):
+    label = f"JAX and libraries: {len(rest)} line{'s' if len(rest) > 1 else ''}"
+    for name, lines in (*((e["name"], [e]) for e in costly), *[(label, rest)] * bool(rest)):
         compiles = f"{sum(_most(each, 'compiles') for each in lines)}"
         rows.append((name, "", compiles, "", f"{sum(e['seconds'] for e in lines):.2f}", "", ""))
     styles = ("bold red" if each["repeated"] else "" for each in findings)

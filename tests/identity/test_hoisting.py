@@ -420,7 +420,7 @@ return lambda: time.time()
 = pass the result as an argument\.
 ### hash
 return lambda x: hash(x)
-= it uses hash\(\), which can .*\. Leave the __hash__ of a class to dataclasses\.dataclass\(frozen=
+= it uses hash\(\), .*; leave the __hash__ of a class to dataclasses\.dataclass\(frozen=True\)\.
 ### a cache
 return functools.lru_cache(lambda: 2)
 = it returns objects that it has cached, which may change\. Call it outside of the function, and
