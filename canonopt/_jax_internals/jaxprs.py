@@ -91,7 +91,7 @@ def _without_dead_code(traced: Traced) -> Traced:
         used = {id(v) for eqn in jaxpr.eqns for v in eqn.invars}.union(map(id, jaxpr.outvars))
         pairs = zip(jaxpr.constvars, program.consts, strict=True)
         kept = [(var, value) for var, value in pairs if id(var) in used]
-        captured = [v for n, v in zip(names, jaxpr.invars, strict=True) if n.startswith(CAPTURED)]
+        captured = [v for n, v in zip(names, jaxpr.invars, strict=True) if CAPTURED in n]
         arrays = [each for v, each in zip(captured, arrays, strict=True) if id(v) in used]
         jaxpr = jaxpr.replace(constvars=[var for var, _ in kept])
         program = program.replace(jaxpr=jaxpr, consts=[value for _, value in kept])
