@@ -13,6 +13,7 @@ from typing import NamedTuple
 from .records import (
     CACHE,
     CONTEXT,
+    DYNAMIC,
     FUNCTION,
     GIVEN,
     OPTION,
@@ -76,8 +77,6 @@ def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
 
 # --- what is in a static value --------------------------------------------------------------------
 
-_DYNAMIC = re.compile(r"canonopt\.dynamic\([^()]*\)")
-
 
 class Part(NamedTuple):
     """A part of two static values, under its name."""
@@ -115,7 +114,7 @@ class Part(NamedTuple):
 
     def differs_in_dynamic(self) -> bool:
         """Return True for two texts of specs that have other dynamic numbers, if anything."""
-        before, after = (_DYNAMIC.sub("", leaf.text) for leaf in (self.before, self.after))
+        before, after = (DYNAMIC.sub("", leaf.text) for leaf in (self.before, self.after))
         return before == after != self.after.text
 
     @property
@@ -279,9 +278,9 @@ class Difference:
         What a function captures may be an argument for our jit, so a part of a global comes first.
         """
         is_built = self.before.kind == "transformation"  # it is told as it was built
-        values = [part for part in self.parts if part.before.kind == "value" and not is_built]
-        values.sort(key=lambda part: "global '" not in part.name)
-        return None if self.is_object else next(iter(values), None)
+        is_hidden = not (is_built or self.is_object)
+        values = (part for part in self.parts if part.before.kind == "value" and is_hidden)
+        return min(values, key=lambda part: "global '" not in part.name, default=None)
 
     @property
     def is_object(self) -> bool:

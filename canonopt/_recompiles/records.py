@@ -177,6 +177,8 @@ class Leaf:
 
 
 NOTHING = Leaf("none", "None", None)
+# A dynamic number in the text of a spec.
+DYNAMIC = re.compile(r"canonopt\.dynamic\([^()]*\)")
 
 
 def text_leaf(text: str, token: Hashable = None) -> Leaf:
@@ -862,7 +864,7 @@ def _spec_leaf(spec: Any, structure: Any, budget: Budget) -> Leaf:
     traced = {jtu.keystr(each) for key in keys for each in (key, key[:-1])}  # a number is a node
     parts = {name: part for name, part in leaf.parts.items() if name not in traced}
     token = _object_token(structure.node_data()[1])
-    text = re.sub(r"(canonopt\.dynamic)\([^()]*\)", r"\1(...)", leaf.text)
+    text = DYNAMIC.sub("canonopt.dynamic(...)", leaf.text)
     return attrs.evolve(leaf, text=text, token=token, digest=token, parts=parts)
 
 
