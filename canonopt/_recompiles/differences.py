@@ -13,7 +13,6 @@ from typing import NamedTuple
 from .records import (
     CACHE,
     CONTEXT,
-    DYNAMIC,
     FUNCTION,
     GIVEN,
     OPTION,
@@ -112,10 +111,11 @@ class Part(NamedTuple):
         are_both = before.kind == after.kind == "transformation"
         return are_both and before.factories != after.factories
 
-    def differs_in_dynamic(self) -> bool:
-        """Return True for two texts of specs that have other dynamic numbers, if anything."""
-        before, after = (DYNAMIC.sub("", leaf.text) for leaf in (self.before, self.after))
-        return before == after != self.after.text
+    @property
+    def is_another_dynamic_int(self) -> bool:
+        """Return True for two specs with other dynamic ints, which are part of a program."""
+        ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
+        return ints_in(self.before.text) != ints_in(self.after.text)
 
     @property
     def label(self) -> str:
@@ -257,30 +257,21 @@ class Difference:
     def visible(self) -> Part | None:
         """Return the part that is another optimizer, or else the innermost that looks different.
 
-        Returns None if there is neither, or if the values are two optimizers. A dynamic number of a
-        spec that a function captures is an argument for our jit, so it does not count.
+        Returns None if there is neither, or if the values are two optimizers.
         """
         if self.is_object or self.whole.is_another_optimizer:
             return None
         other = (part for part in reversed(self.parts) if part.is_another_optimizer)
         if (part := next(other, None)) is not None:
             return part
-        for part in filter(lambda part: part.looks_different, self.parts):
-            is_number = part.before.is_dynamic and not part.name.startswith(".")
-            if is_number or self.place != FUNCTION or not part.differs_in_dynamic():
-                return part
-        return None
+        return next((part for part in self.parts if part.looks_different), None)
 
     @property
     def hidden(self) -> Part | None:
-        """Return the innermost part that is another object; None if there is none.
-
-        What a function captures may be an argument for our jit, so a part of a global comes first.
-        """
-        is_built = self.before.kind == "transformation"  # it is told as it was built
-        is_hidden = not (is_built or self.is_object)
-        values = (part for part in self.parts if part.before.kind == "value" and is_hidden)
-        return min(values, key=lambda part: "global '" not in part.name, default=None)
+        """Return the innermost part that is another object; None if there is none."""
+        if self.before.kind == "transformation" or self.is_object:  # it is told as it was built
+            return None
+        return next((part for part in self.parts if part.before.kind == "value"), None)
 
     @property
     def is_object(self) -> bool:
@@ -317,11 +308,11 @@ class Difference:
         if self.kind == "transformation" or (self.kind == "callable" and self.before.is_of_optax):
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
-        found = (part for part in inside if part.is_of_optax)
-        # A dynamic number is an argument for our jit, unless it is in a global.
-        part = next((p for p in found if not p.differs_in_dynamic()), None)
-        is_global = part is not None and part.name.startswith("global")
-        return "" if part is None or (is_global and not self.is_same_to_canonopt) else part.label
+        part = next((part for part in inside if part.is_of_optax), None)
+        if part is None or part.is_another_dynamic_int:
+            return ""
+        is_global = part.name.startswith("global")
+        return "" if is_global and not self.is_same_to_canonopt else part.label
 
     @property
     def optimizer_of_rate(self) -> str:
@@ -346,9 +337,8 @@ class Difference:
         if not self.visible and self.hidden and "global '" in self.hidden.name:
             name = self.hidden.name.split("'")[-2]
             return f": {name}, since a value in a global is part of the program"
-        changed = filter(Part.differs_in_dynamic, self.parts)
-        found = [self.visible] if self.visible else [*changed]
-        if any(re.fullmatch(r"canonopt\.dynamic\(-?\d+\)", part.before.text) for part in found):
+        found = [self.visible] if self.visible else self.parts
+        if any(part.is_another_dynamic_int for part in found):
             return ". An int in canonopt.dynamic is part of the program"
         optimizers = (p for p in self.parts if p.before.kind == "transformation")
         is_whole = any(part.name.startswith("captured variable") for part in optimizers)

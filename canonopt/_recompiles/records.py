@@ -91,6 +91,7 @@ def root_of(path: str) -> str:
 # --- records --------------------------------------------------------------------------------------
 
 STATIC = ("value", "callable", "transformation")
+DYNAMIC_NUMBER = "canonopt.dynamic("
 
 
 @attrs.frozen(eq=False)
@@ -161,7 +162,7 @@ class Leaf:
 
     @property
     def is_dynamic(self) -> bool:
-        return self.text.startswith("canonopt.dynamic(")
+        return self.text.startswith(DYNAMIC_NUMBER)
 
     @property
     def factories(self) -> list[str]:
@@ -177,8 +178,6 @@ class Leaf:
 
 
 NOTHING = Leaf("none", "None", None)
-# A dynamic number in the text of a spec.
-DYNAMIC = re.compile(r"canonopt\.dynamic\([^()]*\)")
 
 
 def text_leaf(text: str, token: Hashable = None) -> Leaf:
@@ -280,6 +279,9 @@ class Budget:
     words: int = 30_000  # the words of digests
     seen: set[int] = attrs.field(factory=set)  # values whose parts are recorded
     own: Collection[str] = ()  # the names of the parts of the value itself
+    # How the value and its parts are read, but for those of globals. As our jit reads what a
+    # function captures ("now"), a part that may be an argument of the program does not differ.
+    mode: str = "held"
     # By the id of an object, the attributes of it that the jitted function reads, if not all.
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
 
@@ -306,8 +308,8 @@ def static_leaf(
     facts: dict[str, Any] = {"parts": {}}
     if budget.words > 0:
         with contextlib.suppress(Exception):
-            held, beside = ((), (value,)) if is_live else ((value,), ())
-            found = read(held, beside=beside, explain=explain, max_words=budget.words)
+            mode = "beside" if is_live else budget.mode
+            found = read(**{mode: (value,)}, explain=explain, max_words=budget.words)
             facts["digest"] = found.key if len(found.key) < budget.words else None
             budget.words -= len(found.key)
             if found.incomparable:
@@ -360,7 +362,8 @@ def _add_parts(
         is_field = name.startswith("field ") and is_own
         if is_field and outer:  # the value is a record in a record
             name = f"{outer[:-1]}.{name.removeprefix('field ')[1:]}"
-        if depth and is_spec(value) and type(part) in PLAIN:
+        in_spec = depth and is_spec(value)
+        if in_spec and (type(part) in PLAIN or text_of(part).startswith(DYNAMIC_NUMBER)):
             continue  # the numbers of a spec that a function captured are those of its text
         budget.parts -= 1
         if depth < _MAX_DEPTH and id(part) not in budget.seen:
@@ -534,6 +537,7 @@ def function_leaf(
     with contextlib.suppress(Exception):
         reading = read_call(function, explain=True, max_words=most)
         budget.by_name = reading.by_name
+    budget.mode = "now"
     leaf = static_leaf(function, budget)
     if reading is not None and (is_ours or budget.words > 0):
         with contextlib.suppress(Exception):
@@ -864,7 +868,7 @@ def _spec_leaf(spec: Any, structure: Any, budget: Budget) -> Leaf:
     traced = {jtu.keystr(each) for key in keys for each in (key, key[:-1])}  # a number is a node
     parts = {name: part for name, part in leaf.parts.items() if name not in traced}
     token = _object_token(structure.node_data()[1])
-    text = DYNAMIC.sub("canonopt.dynamic(...)", leaf.text)
+    text = re.sub(r"canonopt\.dynamic\([^()]*\)", "canonopt.dynamic(...)", leaf.text)
     return attrs.evolve(leaf, text=text, token=token, digest=token, parts=parts)
 
 

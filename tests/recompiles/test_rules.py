@@ -152,6 +152,7 @@ def fit(optim):
     return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
 for rate in (0.1, 0.2, 0.3):
     fit(canonopt.sgd(canonopt.dynamic(rate)))
+= -> another object made by the same code, in fit (
 = hint: define and jit the function once
 = write: canonopt.jit in place of jax.jit
 ### the update of a dynamic optimizer
