@@ -112,7 +112,9 @@ class Configured:
     def __setattr__(self, name: str, value: Any) -> None:
         from attrs.exceptions import FrozenInstanceError
 
-        raise FrozenInstanceError
+        error = FrozenInstanceError()  # its text is fixed
+        error.add_note(f"A spec cannot be changed. Write optim = optim.replace({name}=...).")
+        raise error
 
     def __delattr__(self, name: str) -> None:
         setattr(self, name, None)

@@ -55,7 +55,10 @@ def _trace(
         try:
             loss = loss_fn(*loss_args, **loss_kwargs)
         except Exception as error:
-            error.add_note("canonopt was tracing loss_fn for shapes, as jax.jit would.")
+            error.add_note(
+                "canonopt was tracing loss_fn for shapes, as loss_fn(model, *args, **kwargs): what "
+                "follows loss_fn are its other arguments, such as a batch."
+            )
             raise
         # This check is in the trace, because `jax.grad` would raise an error of its own.
         _check_scalar(loss, has_aux)
