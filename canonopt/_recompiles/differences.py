@@ -487,6 +487,13 @@ class Difference:
         return root is not None and root.is_static
 
     @property
+    def is_of_stateful_model(self) -> bool:
+        """Return True for static data of an `equinox.nn.State`, or of an index into one."""
+        leaves = map(self.new.leaves.get, (self.path, self.path.rpartition(".")[0]))
+        types = [leaf.type for leaf in leaves if leaf is not None]
+        return self.is_static and any(t.startswith("equinox.nn._stateful.State") for t in types)
+
+    @property
     def is_of_flax(self) -> bool:
         return self.root in self.new.modules_of_flax
 

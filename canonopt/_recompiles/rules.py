@@ -209,6 +209,11 @@ RULES: list[Rule] = [
         lambda d: _swap_jit(d) if d.is_same_to_canonopt else "",
     ),
     Rule(
+        lambda d: d.is_of_stateful_model,
+        "make the model and its state by eqx.nn.make_with_state(Model)(...): it numbers the places "
+        "of the state, which without it are new objects in each model",
+    ),
+    Rule(
         lambda d: d.is_static and d.is_equal_only_to_itself,
         "keep one instance for {d.path}, or give its class __eq__ and __hash__",
     ),
