@@ -133,7 +133,7 @@ def test_a_spec_inside_a_dict_is_found_by_its_path(kind):
 
 def test_specs_are_frozen():
     optim = canonopt.adam(1e-3)
-    with pytest.raises(attrs.exceptions.FrozenInstanceError, match=r"replace\(learning_rate=\.\.\."):
+    with pytest.raises(attrs.exceptions.FrozenInstanceError, match=r"replace\(learning_rate="):
         optim.learning_rate = 2.0
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         del optim.learning_rate
