@@ -173,6 +173,7 @@ class Reader:
     holds_mutable = False
     reads_any_attribute = False  # whether code reads attributes that it does not name
     changes_objects = _changes_variables = _sets_attributes = _is_inner = False
+    _stops = 0  # how many parts keep the values from being the same as any others
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
@@ -376,8 +377,7 @@ class Reader:
     def _key_of_array(self, array: Any) -> Hashable:
         """Return the word for an array that counts by identity."""
         if isinstance(array, jax.core.Tracer):
-            self.reading.is_comparable = False
-            self.note(array, TRACER)
+            self.stop(array, TRACER)
             return object()
         self.note(array, ARRAY)
         return (IDENTITY, token_of(array))
@@ -402,8 +402,9 @@ class Reader:
         """Say that `value` cannot be read, so that nothing with it is the same as another."""
         self.out.append(object())
         self.reading.is_comparable = False
-        if self.reading.incomparable is not None:
-            self.reading.incomparable.append(Incomparable(value, *reason))
+        if self.reading.incomparable is not None:  # these come before others, in their order
+            self.reading.incomparable.insert(self._stops, Incomparable(value, *reason))
+            self._stops += 1
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
         """Return True if `value` by itself reads data, even if that has been read before it."""

@@ -104,8 +104,14 @@ class Entry(Timed):
         return self._explanation
 
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
-        """Note the first and the last of earlier calls, which `explanation` compares."""
-        calls = [each.call for each in earlier if each.call is not None]
+        """Note the first and the last of earlier calls, which `explanation` compares.
+
+        A call is compared with those that compiled, if there are any: `jax.eval_shape` may be given
+        shapes that no step has.
+        """
+        known = [(each.call, each.compiled) for each in earlier if each.call is not None]
+        compiled = [call for call, is_compiled in known if is_compiled or self.is_nested]
+        calls = compiled or [call for call, _ in known]
         self._earlier = [*calls[:_MAX_FIRST], *calls[_MAX_FIRST:][-_MAX_LAST:]]
 
     @property

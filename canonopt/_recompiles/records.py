@@ -308,8 +308,8 @@ def static_leaf(
     facts: dict[str, Any] = {"parts": {}}
     if budget.words > 0:
         with contextlib.suppress(Exception):
-            mode = "beside" if is_live else budget.mode
-            found = read(**{mode: (value,)}, explain=explain, max_words=budget.words)
+            given: dict[str, Any] = {"beside" if is_live else budget.mode: (value,)}
+            found = read(**given, explain=explain, max_words=budget.words)
             facts["digest"] = found.key if len(found.key) < budget.words else None
             budget.words -= len(found.key)
             if found.incomparable:

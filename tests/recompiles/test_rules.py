@@ -45,21 +45,18 @@ class Trainer:
     def step(self):
         return jax.jit(lambda x: x * 2)
 trainer = Trainer()
-for _ in range(3):
-    trainer.step(1.0)
+[trainer.step(1.0) for _ in range(3)]
 = another object made by the same code, in the property Trainer.step
 = hint: define and jit the function once, and pass what differs in it as an argument
 ### canonopt is not imported
 del canonopt
-for _ in range(3):
-    jax.jit(lambda x: x * 2)(1.0)
+[jax.jit(lambda x: x * 2)(1.0) for _ in range(3)]
 = write: import canonopt\n  write: canonopt.jit in place of jax.jit
 ### a list that counts
 traces = []
 def make(traces, data):
     return JIT(lambda x: traces.append(1) or x - data)
-for i in range(3):
-    make(traces, jnp.float32(i))(1.0)
+[make(traces, jnp.float32(i))(1.0) for i in range(3)]
 = was traced and compiled again, twice
 = hint: to count traces, write canonopt.compile_log in place of traces: a function
 ### a method that counts
@@ -70,15 +67,13 @@ class Trainer:
     def step(self, x):
         self.traces += 1
         return x
-for _ in range(3):
-    Trainer().step(1.0)
+[Trainer().step(1.0) for _ in range(3)]
 = hint: to count traces, write canonopt.compile_log in place of self.traces
 ### arrays of NumPy that an inner function reads
 def fit(x, y):
     loss = lambda p: p * x * y
     return jax.jit(lambda p: loss(p))(1.0)
-for _ in range(2):
-    fit(np.ones(2), np.ones(2))
+[fit(np.ones(2), np.ones(2)) for _ in range(2)]
 = Write x = jnp.asarray(x); y = jnp.asarray(y) before the function is made
 ### a method that keeps something
 class Keeper:
@@ -87,8 +82,7 @@ class Keeper:
     def step(self, x):
         self.kept.append(1)
         return x
-for _ in range(3):
-    OURS(Keeper().step)(1.0)
+[OURS(Keeper().step)(1.0) for _ in range(3)]
 = hint: the function itself is new each time: it changes what it reads or captures while it is
 ### a callback that keeps what it is given
 def fit():
@@ -122,8 +116,7 @@ class Agent:
     @functools.partial(jax.jit, static_argnums=0)
     def step(self, x):
         return x
-for seed in (1, 2):
-    Agent(seed).step(1.0)
+[Agent(seed).step(1.0) for seed in (1, 2)]
 = Agent object -> another object, equal only to itself
 ### the call that has more in common
 losses = (lambda x: x), (lambda x: 2 * x)
@@ -134,8 +127,7 @@ for loss, lr in ((0, 0.1), (1, 0.1), (0, 0.2)):
 = captured variable 'optim' canonopt.sgd(learning_rate=0.1) -> function
 = hint: build optim once, with numbers that change as canonopt.dynamic(number)
 ### operations under vmap
-for n in range(2, 10):
-    jax.vmap(lambda x: x * 2)(np.ones((n, 4), np.float32))
+[jax.vmap(lambda x: x * 2)(np.ones((n, 4), np.float32)) for n in range(2, 10)]
 = 8 shapes: the length grows by one each time
 ### dynamic numbers in a static field
 @flax.struct.dataclass
@@ -523,6 +515,16 @@ def step(x):
     return x * 2
 jax.jit(step)(1.0), canonopt.jit(step)(1)
 = by the same code (<string>:1)\n  also x: scalar: a Python float -> a Python int\n  called
+### shapes that are asked for before the first call
+step = jax.jit(lambda x, sums: (x, sums))
+jax.eval_shape(step, 1.0, None)
+[step(1.0, [sums, sums]) for sums in (jnp.zeros(()), 0.0)]
+= was traced and compiled again, once:\n  sums[0]: weak type: float32[] -> a Python float
+### what keeps a step with an array from being shared
+Held = type("Held", (), {"__init__": lambda self: vars(self).update(x=jnp.ones(1))})
+held, fit = Held(), lambda: OURS(lambda x: x + held.x * len({held}))(1.0)
+[fit() for _ in range(3)]
+= is new each time: it may find or order objects by their identity
 ### settings that only our jit compares
 def make():
     return canonopt.jit(lambda x: x * 2)
