@@ -32,7 +32,7 @@ import jax.core
 import numpy as np
 
 from .._identity import all_inside
-from .._jax_internals.functions import functions_inside, innermost, name_of
+from .._jax_internals.functions import functions_inside, innermost, name_of, users_function
 from .._jax_internals.hits import CachedCall, function_called, hits
 from .._jax_internals.jaxprs import is_same_program
 from .._jax_internals.tracing import is_unwatched
@@ -590,9 +590,10 @@ class _Program:
         self._harmless.difference_update(found)
         before = {**changes, **self._first.changes()}
         facts = not self._has_effects, cached.is_filtered()
-        place = place_of(innermost(function))
+        user = users_function(function)  # such as that of a `jax.pmap`
         values = self._told({path: before[path] for path in found})
-        self.active = StaleRead(name_of(function), place, values, call, *facts)
+        place = place_of(innermost(user))
+        self.active = StaleRead(name_of(user), place, values, call, *facts)
         return self.active
 
     def _told(self, changes: Changes) -> tuple[ReadValue, ...]:

@@ -197,8 +197,7 @@ def make(tx):
     def step(x):
         return tx.init(x)
     return jax.jit(step)
-for lr in (1e-3, 1e-3, 1e-4):
-    make(optax.adam(lr))(1.0)
+[make(optax.adam(lr))(1.0) for lr in (1e-3, 1e-3, 1e-4)]
 = step -> another object made by the same code, in make (
 = write: canonopt.jit in place of jax.jit
 = function: function make.<locals>.step with captured variable 'step_size' -0.001 -> f
@@ -495,8 +494,7 @@ for _ in range(2):
 ### an array of NumPy in a function that our jit does not share
 def make(data):
     return OURS(lambda x: x - np.mean(data))
-for i in range(3):
-    make(np.atleast_1d(3.0 + i))(1.0)
+[make(np.atleast_1d(3.0 + i))(1.0) for i in range(3)]
 = hint: the function itself is new each time: it reads a NumPy array, which may change in place.
 =| Write data = jnp.asarray(data)
 ### an array whose value a function that our jit does not share asks for

@@ -455,12 +455,14 @@ def test_a_value_that_changes_for_the_first_time_is_found_after_all_time_was_spe
 def test_a_function_is_compared_with_what_it_read_in_an_earlier_block():
     config = types.SimpleNamespace(rate=1.0)
     step, shared = jax.jit(lambda x: x * config.rate), canonopt.jit(lambda x: x + config.rate)
+    mapped = jax.pmap(lambda x: x - config.rate)
     with Collected() as reports:
-        step(X), shared(X)
+        step(X), shared(X), mapped(X[:1])
     config.rate = 2.0
     with Collected() as again:
-        step(X), shared(X)
-    assert (reports.paths, again.paths) == ([], [["config.rate"]] * 2)
+        step(X), shared(X), mapped(X[:1])
+    assert (reports.paths, again.paths) == ([], [["config.rate"]] * 3)
+    assert {report.function for report in again} == {"<lambda>"}
 
 
 def test_a_config_of_a_library_is_asked_for_the_names_in_the_code():
