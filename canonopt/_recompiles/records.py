@@ -91,7 +91,6 @@ def root_of(path: str) -> str:
 # --- records --------------------------------------------------------------------------------------
 
 STATIC = ("value", "callable", "transformation")
-DYNAMIC_NUMBER = "canonopt.dynamic("
 
 
 @attrs.frozen(eq=False)
@@ -162,7 +161,7 @@ class Leaf:
 
     @property
     def is_dynamic(self) -> bool:
-        return self.text.startswith(DYNAMIC_NUMBER)
+        return self.text.startswith("canonopt.dynamic(")
 
     @property
     def factories(self) -> list[str]:
@@ -363,7 +362,7 @@ def _add_parts(
         if is_field and outer:  # the value is a record in a record
             name = f"{outer[:-1]}.{name.removeprefix('field ')[1:]}"
         in_spec = depth and is_spec(value)
-        if in_spec and (type(part) in PLAIN or text_of(part).startswith(DYNAMIC_NUMBER)):
+        if in_spec and type(part) in PLAIN:
             continue  # the numbers of a spec that a function captured are those of its text
         budget.parts -= 1
         if depth < _MAX_DEPTH and id(part) not in budget.seen:
@@ -376,6 +375,8 @@ def _add_parts(
         plain = () if depth and name in budget.own else (name,)
         names = itertools.chain(plain, (f"{name} ({i})" for i in itertools.count(2)))
         leaf = static_leaf(part, budget, is_part=True, is_live=(outer or name)[:6] == "global")
+        if in_spec and leaf.is_dynamic:
+            continue
         if is_own:
             built = _built(value, name) if leaf.is_of_optax else ""
             leaf = attrs.evolve(leaf, is_own=True, built=built)
