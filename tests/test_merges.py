@@ -117,9 +117,9 @@ class Trainer:
 class TwoSteps:
     def __init__(self, jit, rate):
         self.rate = rate
-        self.train, self.evaluate = jit(self._train), jit(self._evaluate)
+        self.train, self.evaluate = jit(self.train), jit(self._evaluate)
 
-    def _train(self, x):
+    def train(self, x):
         return x - self.rate * x
 
     def _evaluate(self, x):

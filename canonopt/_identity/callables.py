@@ -14,7 +14,6 @@ from .._jax_internals.functions import (
     has_programs,
     is_module_class,
     jit_options,
-    statics_of,
 )
 from .._python_internals.bytecode import MUTATORS, Code, code_of, passes_self
 from .._python_internals.libraries import (
@@ -263,7 +262,6 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     A program may be older than a change of something that the function inside reads. Two jitted
     functions can then differ although their functions are the same.
     """
-    reader.reading.finds_by_identity |= statics_of(value) != frozenset()
     called = mode in NOW and has_programs(value)
     if called or (mode not in NOW and reader.reads_data_in(value.__wrapped__, mode)):
         reader.add_identity(value, OLD_TRACE)
@@ -279,6 +277,10 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
     if own := _set_on(value):
         reader.stop(value, has_attributes(own))
         return
+    # For our `filter_jit`, all arguments but arrays are static.
+    statics = [options.get(name, ()) for name in ("static_argnums", "static_argnames")]
+    is_filter_jit = is_module_class(type(value))
+    reader.reading.finds_by_identity |= is_filter_jit or any(s not in (None, ()) for s in statics)
     reader.out.append(type(value))
     reader.add(value.__wrapped__, inside(mode))
     add_programs(reader, value, mode)

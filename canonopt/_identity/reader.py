@@ -568,7 +568,7 @@ class Reader:
         if type(instance) in LOGGERS and not self.named.isdisjoint(_OF_LOGGERS):
             return True
         called = (n for base in type(instance).__mro__ for n in self._passing.get(id(base), ()))
-        return any(name in self.named or name in _ASKED_OF_ATTRIBUTES for name in called)
+        return any(name in self.named or name in _CALLED_UNNAMED for name in called)
 
     def _read_owners(self) -> bool:
         """Add the attributes of owners that code names by now, if there are new ones.
@@ -708,7 +708,7 @@ _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
 _CONSTRUCTORS = ("__init__", "__new__")
 _NOT_OF_INSTANCES = (classmethod, staticmethod, *FIELDS)
 _CONSTRUCT = (type, copy.copy, copy.deepcopy)
-_ASKED_OF_ATTRIBUTES = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")
+_CALLED_UNNAMED = "__call__ __getattr__ __getattribute__ __setattr__ __delattr__".split()
 
 
 def _is_code(value: Any) -> bool:

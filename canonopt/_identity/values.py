@@ -206,6 +206,7 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
         raise HoldsArray
     read_instance(reader, value, mode)
     if jitted_by_equinox(value):
+        reader.reading.finds_by_identity = True  # all arguments but arrays are static
         add_programs(reader, value, mode)
 
 

@@ -47,7 +47,7 @@ class Code:
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: frozenset[tuple[str, ...]]
     # The variables, and with a dot the attributes, whose value it uses for more than to read an
-    # attribute of it: ".model" in `self.model(x)`.
+    # attribute of it, or to call an attribute at once: ".model" in `f(self.model)`.
     passed: frozenset[str]
     # The modules that it imports when it runs, each with the name that it takes from there, if any.
     # A relative name begins with dots.
@@ -211,7 +211,8 @@ def _loaded(instruction: dis.Instruction, code: types.CodeType) -> tuple[str, ..
     """Return the variables or the attribute whose value an instruction leaves on the stack."""
     opname, name = instruction.opname, instruction.argval
     if _is_attribute(instruction):
-        return (f".{name}",) if opname.startswith("LOAD") else ()
+        is_call = opname == "LOAD_METHOD" or "NULL|self" in instruction.argrepr
+        return (f".{name}",) if opname.startswith("LOAD") and not is_call else ()
     if opname == "LOAD_FAST" and name in (*code.co_cellvars, *code.co_freevars):
         return ()  # since Python 3.13, it loads the cell for a function that captures it
     variable = _variable(instruction)
