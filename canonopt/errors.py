@@ -194,7 +194,7 @@ UNKNOWN_JIT = Reason(
 )
 IDENTITY_TEST = Reason(
     "compares objects with `is`",
-    "Compare with `==`, or with None, a class or a sentinel.",
+    "Compare with `==`, or with None, a class or a sentinel, or make the function once.",
 )
 FINDS = Reason(
     "may find or order objects by their identity, in a set or a cache",

@@ -59,10 +59,8 @@ def whole_context() -> Hashable:
 def around_calls() -> dict[str, Hashable]:
     """Return the settings that a trace can depend on, by name, even those not in JAX's key.
 
-    They are the whole of `jax.config` with the values of this thread, the contexts of Flax, Haiku
-    and NumPyro, and those of NumPy and `warnings`, which make errors of warnings. Relies on the
-    stacks that libraries keep: of interceptors, of `numpyro.handlers`, of what `hk.transform` runs.
-    While a stack is not empty, or if it is gone, each call counts as in a context of its own.
+    They are the whole of `jax.config` with the values of this thread, the settings of Flax and
+    Haiku, and those of NumPy and `warnings`, which make errors of warnings.
     """
     found = dict(all_settings())
     found["np.errstate"], found["np.printoptions"] = repr(np.geterr()), repr(np.get_printoptions())
@@ -72,11 +70,19 @@ def around_calls() -> dict[str, Hashable]:
         found["nn.logical_axis_rules"] = repr(linen.get_logical_axis_rules())
     if haiku := sys.modules.get("haiku._src.config"):
         found["hk.config"] = repr(getattr(haiku, "get_config", object)())
-    for name, stack in _STACKS:
+    return found
+
+
+def entered_context() -> str | None:
+    """Return what a call is made in, if that is a context of a library that cannot be compared.
+
+    Relies on the stacks that libraries keep. If a stack is gone, the context counts as entered.
+    """
+    for name, stack, context in _STACKS:
         module = sys.modules.get(name)
         if module is not None and len(getattr(module, stack, (True,))):
-            found[f"{name}.{stack}"] = object()
-    return found
+            return context
+    return None
 
 
 def all_settings() -> tuple[tuple[str, Hashable], ...]:
@@ -86,10 +92,10 @@ def all_settings() -> tuple[tuple[str, Hashable], ...]:
 
 
 _STACKS = (
-    ("flax.linen.module", "_global_interceptor_stack"),
-    ("haiku._src.base", "frame_stack"),
-    ("haiku._src.module", "interceptor_stack"),
-    ("numpyro.primitives", "_PYRO_STACK"),
+    ("flax.linen.module", "_global_interceptor_stack", "nn.intercept_methods"),
+    ("haiku._src.base", "frame_stack", "hk.transform"),
+    ("haiku._src.module", "interceptor_stack", "hk.intercept_methods or hk.mixed_precision"),
+    ("numpyro.primitives", "_PYRO_STACK", "numpyro.handlers"),
 )
 
 

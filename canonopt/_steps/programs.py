@@ -32,7 +32,7 @@ from .._identity import (
 from .._jax_internals.functions import argument_options, name_of
 from .._jax_internals.jaxprs import kept_by
 from .._jax_internals.options import CAPTURED, jit_with_captured
-from .._jax_internals.settings import tracing_context, whole_context
+from .._jax_internals.settings import entered_context, tracing_context, whole_context
 from .._jax_internals.tracing import NotTraced, unwatched
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
@@ -360,6 +360,8 @@ def _started(
         reason = _STATIC
     elif arrays and "in_shardings" in options:
         reason = _SHARDINGS
+    elif context := entered_context():
+        reason = _ENTERED.format(context)
     if reason is not None:
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
@@ -492,6 +494,10 @@ _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an ar
 _PLACED = (
     "it captures an array in the memory of a host, on an explicit mesh or on other hosts, and no "
     "argument is committed to its devices. Pass the array as an argument."
+)
+_ENTERED = (
+    "it is called inside of {}, which canonopt cannot compare with that of another call. Make the "
+    "function once."
 )
 # A program would keep such an argument, and no later call would find the program.
 _STATIC = "a static argument equals only itself. Give its class __eq__ and __hash__."

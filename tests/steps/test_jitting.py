@@ -14,6 +14,7 @@ import weakref
 
 import attrs
 import equinox as eqx
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -340,6 +341,15 @@ def test_why_a_function_is_not_shared(reason):
         assert reason in why_not_shared(fn)
         theirs = jax.jit(functions()[reason][0], **options)(xs, *args)
         assert np.array_equal(*(jax.tree.leaves(found)[0] for found in (ours, theirs)))
+
+
+def test_why_a_function_is_not_shared_in_a_context_of_a_library():
+    def fn(x):
+        return x + 1
+
+    with nn.intercept_methods(lambda call, args, kwargs, _: call(*args, **kwargs)):
+        canonopt.jit(fn)(xs)
+    assert why_not_shared(fn).startswith("it is called inside of nn.intercept_methods")
 
 
 def test_why_an_object_in_a_set_is_not_compared():
