@@ -352,7 +352,8 @@ class Difference:
     @property
     def also_optimizer(self) -> str:
         """Return words on an optimizer that differs in an object that a function is called with."""
-        named = (p.label for p in reversed(self.parts) if p.is_of_optax)
+        parts = (p for p in reversed(self.parts) if "canonopt.dynamic(" not in p.before.text)
+        named = (part.label for part in parts if part.is_of_optax)
         words = ". Build {} from canonopt, with numbers that change as canonopt.dynamic(number)"
         return next(map(words.format, named), "")
 

@@ -119,6 +119,11 @@ class Entry(Timed):
         return self.traced_again or self.compiled_again
 
     @property
+    def is_by_hand(self) -> bool:
+        """Return True for a trace that nobody has compiled, such as that of `jax.eval_shape`."""
+        return self.call is not None and self.call.is_lowered and not self.compiled
+
+    @property
     def is_known(self) -> bool:
         """Return False for an operation of JAX of which neither the call nor shapes are known."""
         return self.operation is None or self.call is not None or self.shapes is not None
@@ -397,8 +402,11 @@ class FunctionLog(Counts):
             trial.trace_seconds += entry.trace_seconds
             trial.compare_with(self.entries[:-1])
             return trial
-        # A trace inside another trace is one program with it, for all of its shapes.
-        entry.traced_again = not entry.is_nested and self.traces - 1 > self.nested_traces
+        # A trace inside another trace is one program with it, for all of its shapes. A trace by
+        # hand, as by `jax.eval_shape`, comes before the program of the first call.
+        by_hand = sum(e.is_by_hand and not e.is_nested for e in self.entries)
+        others = self.traces - 1 - self.nested_traces - (0 if entry.is_by_hand else by_hand)
+        entry.traced_again = not entry.is_nested and others > 0
         self._add(entry)
         return entry
 

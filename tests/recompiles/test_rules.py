@@ -134,24 +134,21 @@ for loss, lr in ((0, 0.1), (1, 0.1), (0, 0.2)):
 class Static:
     optim: object = flax.struct.field(pytree_node=False)
 step = jax.jit(lambda held: 0)
-for rate in (0.1, 0.1, 0.2):
-    step(Static(canonopt.sgd(canonopt.dynamic(rate))))
+[step(Static(canonopt.sgd(canonopt.dynamic(rate)))) for rate in (0.1, 0.1, 0.2)]
 = held.optim: transformation: canonopt.sgd(learning_rate=canonopt.dynamic(0.1)) -> another object
 = held.optim.learning_rate: static value: canonopt.dynamic(0.1) -> canonopt.dynamic(0.2)
 = hint: pass held.optim.learning_rate as data, and leave out static=True (pytree_node=False) of the
 ### dynamic numbers that a step captures
 def fit(optim):
     return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
-for rate in (0.1, 0.2, 0.3):
-    fit(canonopt.sgd(canonopt.dynamic(rate)))
+[fit(canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
 = -> another object made by the same code, in fit (
 = hint: define and jit the function once
 = write: canonopt.jit in place of jax.jit
 ### the update of a dynamic optimizer
 def fit(init, update):
     return JIT(lambda x: update(x, init(x))[0])(1.0)
-for rate in (0.1, 0.2, 0.3):
-    fit(*canonopt.sgd(canonopt.dynamic(rate)))
+[fit(*canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
 = Or capture the optimizer itself, not its update, in a local variable, with numbers that change as
 =| canonopt.dynamic(number): then canonopt.
 ### arrays in a global
@@ -189,8 +186,7 @@ def make(scale, n=0):
         n += 1
         return x * scale
     return step
-for scale in (2.0, 3.0):
-    jax.jit(make(scale))(1.0)
+[jax.jit(make(scale))(1.0) for scale in (2.0, 3.0)]
 = with captured variable 'scale' 2.0 -> function make.<locals>.step
 ### an optimizer that a function captures
 def make(tx):
@@ -222,8 +218,7 @@ for i in range(2):
 = hint: define and jit the function once, and pass what differs in it as an argument
 ### another rate in a static spec
 step = jax.jit(lambda tx, x: tx.init(x), static_argnums=0)
-for lr in (1e-3, 1e-4):
-    step(canonopt.adam(lr), 1.0)
+[step(canonopt.adam(lr), 1.0) for lr in (1e-3, 1e-4)]
 = tx.learning_rate: static value: 0.001 -> 0.0001
 = write canonopt.dynamic(number) for tx.learning_rate, with tx left out of static_argnums and
 =| static_argnames: a new value
@@ -240,8 +235,7 @@ step(1.0, flag=True), step(1.0, False), step(1.0, True)
 = flag: structure: by keyword -> by position
 ### a function that is the same to canonopt beside another shape
 step = canonopt.filter_jit(lambda f, x: f(x))
-for n in range(8):
-    step(lambda x: x * 2, np.ones(n))
+[step(lambda x: x * 2, np.ones(n)) for n in range(8)]
 = again, 7 times:\n  x: shape: float32[0] -> float32[1]\n
 ### transformations of a jitted function
 step = jax.jit(lambda x: x.sum())
@@ -276,8 +270,7 @@ class Trainer:
         self.step = canonopt.filter_jit(self.update)
     def update(self, x):  # which passes self on, and so is not shared
         return self.optim.update(x, self.optim.init(x))[0] * (lambda trainer: trainer.rate)(self)
-for rate in (0.1, 0.2, 0.3):
-    Trainer(rate).step(jnp.ones(1))
+[Trainer(rate).step(jnp.ones(1)) for rate in (0.1, 0.2, 0.3)]
 = hint: define and jit the function once, and pass what differs in it as an argument
 ### a method that is jitted in its class
 class Trainer:
@@ -286,8 +279,7 @@ class Trainer:
     @eqx.filter_jit
     def step(self, x):
         return self.optim.update(x, self.optim.init(x))[0]
-for _ in range(3):
-    Trainer().step(jnp.ones(1))
+[Trainer().step(jnp.ones(1)) for _ in range(3)]
 = hint: take the jit off step, and write self.step = canonopt.filter_jit(self.step) where
 ### two containers of one value
 step = jax.jit(lambda params: params["w"])
@@ -305,15 +297,13 @@ class State:
     w: float
     epoch: int
 step = jax.jit(lambda state: state.w)
-for epoch in range(8):
-    step(State(1.0, epoch))
+[step(State(1.0, epoch)) for epoch in range(8)]
 = state.epoch: static value: 0 -> 1
 = pass jnp.asarray(state.epoch), in a field that is not static, unless a shape
 ### rates of a spec that a function captures
 def make(optim):
     return JIT(lambda x: optim.update(x, optim.init(x))[0])
-for rate in (0.1, 0.2, 0.3):
-    make(canonopt.adam(rate))(np.ones(1))
+[make(canonopt.adam(rate))(np.ones(1)) for rate in (0.1, 0.2, 0.3)]
 = hint: build optim once, with numbers that change as canonopt.dynamic(number)
 ### a global that a function in another module reads, for a schedule
 helper = type(jax)("helper")
@@ -340,8 +330,7 @@ class Trainer:
 def build(trainer):
     return canonopt.sgd(lambda count: trainer.lr)
 step = jax.jit(lambda optim: 0, static_argnums=0)
-for _ in range(2):
-    step(build(Trainer()))
+[step(build(Trainer())) for _ in range(2)]
 = is a Trainer, which may change. Make Trainer a frozen dataclass
 = canonopt.register_constant(Trainer, key=vars)
 ### shardings that read the same
@@ -353,8 +342,7 @@ for devices in (jax.devices()[:4], jax.devices()[4:]):
 ### a function that was made again after another one
 def step(x, y):
     return (x * y).sum()
-for argnums in (0, 1, 0):
-    jax.jit(jax.grad(step, argnums=argnums))(1.0, 1.0)
+[jax.jit(jax.grad(step, argnums=argnums))(1.0, 1.0) for argnums in (0, 1, 0)]
 = with captured variable 'argnums' 0
 = -> another object made by the same code, by jax.grad
 ### the graph of a module of nnx
@@ -426,10 +414,14 @@ class Trainer:
     @functools.partial(jax.jit, static_argnums=0)
     def step(self, x):
         return self.tx.update(x, self.tx.init(x))[0]
-for rate in (0.1, 0.2):
-    Trainer(rate).step(jnp.ones(2))
+[Trainer(rate).step(jnp.ones(2)) for rate in (0.1, 0.2)]
 = hint: take the jit off step
 = the method reads of it. Build tx from canonopt, with numbers that change as canonopt.dynamic(
+### a static self with an optimizer that is dynamic
+Held = type("Held", (), {"__init__": lambda self, rate: vars(self).update(tx=sgd(dynamic(rate)))})
+sgd, dynamic, step = canonopt.sgd, canonopt.dynamic, lambda self, x: self.tx.init(x)
+[jax.jit(step, static_argnums=0)(Held(rate), 1.0) for rate in (0.1, 0.2)]
+= which compares what the method reads of it\n
 ### two phases with an optimizer each
 def make(tx):
     return JIT(lambda p, s: tx.update(p, s, p))
@@ -441,8 +433,7 @@ for tx in (optax.adam(0.1), optax.adamw(0.2)):
 =| variable 'tx' optax.adamw
 ### two optimizers of canonopt
 step = jax.jit(lambda tx, x: x, static_argnums=0)
-for tx in (canonopt.adam(0.1), canonopt.adamw(0.2)):
-    step(tx, 1.0)
+[step(tx, 1.0) for tx in (canonopt.adam(0.1), canonopt.adamw(0.2))]
 = expected: 2 programs are few, tx: transformation: canonopt.adam(
 ### a part of a model that is no longer frozen
 def make(tx):
