@@ -267,6 +267,9 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add_identity(value, OLD_TRACE)
 
 
+BY_STATIC = "by a static argument of a jitted function"
+
+
 @_unless_stable
 def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an object that keeps programs, such as a result of `jax.jit` or of our `jit`."""
@@ -280,7 +283,8 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
     # For our `filter_jit`, all arguments but arrays are static.
     statics = [options.get(name, ()) for name in ("static_argnums", "static_argnames")]
     is_filter_jit = is_module_class(type(value))
-    reader.reading.finds_by_identity |= is_filter_jit or any(s not in (None, ()) for s in statics)
+    if is_filter_jit or any(option not in (None, ()) for option in statics):
+        reader.reading.finds_by_identity = BY_STATIC
     reader.out.append(type(value))
     reader.add(value.__wrapped__, inside(mode))
     add_programs(reader, value, mode)

@@ -54,13 +54,13 @@ from .._python_internals.namespaces import (
 from .._python_internals.weak import known_by_identity, token_of
 from ..errors import (
     ARRAY,
-    FINDS,
     HIDDEN,
     IDENTITY_TEST,
     TOO_LARGE,
     TRACER,
     Incomparable,
     Reason,
+    finds,
     impure,
 )
 
@@ -135,8 +135,8 @@ class Reading:
     # Whether code passes on an object that equals only itself, and that may change. The receiver
     # may keep a result by it: an inner `jax.jit` with static arguments, `functools.lru_cache`.
     passes_objects: bool = False
-    # Whether code may find something by an object's identity, as sets and caches do.
-    finds_by_identity: bool = False
+    # Where code may find something by an object's identity: in a set, by a static argument.
+    finds_by_identity: str = ""
     hides_traces: bool = False  # whether code may use a trace of JAX's that no program shows
     # The objects whose ids are in the key, which are kept so that no other object gets such an id.
     pinned: list[Any] = dataclasses.field(default_factory=list)
@@ -234,7 +234,7 @@ class Reader:
         if self.named & self.refused_attributes:
             self.stop(self.function, impure("a file"))
         if reading.finds_by_identity and (reading.passes_objects or self._passes_methods()):
-            self.stop(self.function, FINDS)
+            self.stop(self.function, finds(reading.finds_by_identity))
         # A captured class or module does not count as mutable here, and yet may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
@@ -432,7 +432,8 @@ class Reader:
         self.reads_any_attribute |= code.reads_any_attribute
         self.named.update(code.attributes)
         self._passed |= code.passed
-        self.reading.finds_by_identity |= code.makes_sets
+        if code.makes_sets:
+            self.reading.finds_by_identity = "in a set"
         for name in code.hidden_inputs:
             self.stop(function, impure(name))
         for path in code.identity_tests:
