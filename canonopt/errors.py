@@ -196,6 +196,14 @@ IDENTITY_TEST = Reason(
     "compares objects with `is`",
     "Compare with `==`, or with None, a class or a sentinel, or make the function once.",
 )
+FINDS = Reason(
+    "may find or order objects by their identity, in a set",
+    "Give the class of the object __eq__ and __hash__, or pass what is needed of it.",
+)
+INNER_JIT = Reason(
+    "passes an object or a method on, by which an inner jit may find an old trace",
+    "Leave out the inner jit: the outer one compiles both. Or pass what is needed of the object.",
+)
 NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you hoist it.")
 HIDDEN = Reason(
     "has state that canonopt cannot read",
@@ -234,14 +242,6 @@ def rebindable(name: str) -> Reason:
         f"captures {name!r}, which a loop or an assignment may rebind",
         f"Assign {name} once, before the function is made, or make it a default: "
         f"lambda x, {name}={name}: ...",
-    )
-
-
-def finds(where: str) -> Reason:
-    """Return the reason for code that may find or order objects by their identity."""
-    return Reason(
-        f"may find or order objects by their identity, {where}",
-        "Give the class of the object __eq__ and __hash__, or pass what is needed of it.",
     )
 
 

@@ -262,12 +262,10 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     A program may be older than a change of something that the function inside reads. Two jitted
     functions can then differ although their functions are the same.
     """
+    reader.reading.has_inner_jit = True
     called = mode in NOW and has_programs(value)
     if called or (mode not in NOW and reader.reads_data_in(value.__wrapped__, mode)):
         reader.add_identity(value, OLD_TRACE)
-
-
-BY_STATIC = "by a static argument of a jitted function"
 
 
 @_unless_stable
@@ -280,11 +278,6 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
     if own := _set_on(value):
         reader.stop(value, has_attributes(own))
         return
-    # For our `filter_jit`, all arguments but arrays are static.
-    statics = [options.get(name, ()) for name in ("static_argnums", "static_argnames")]
-    is_filter_jit = is_module_class(type(value))
-    if is_filter_jit or any(option not in (None, ()) for option in statics):
-        reader.reading.finds_by_identity = BY_STATIC
     reader.out.append(type(value))
     reader.add(value.__wrapped__, inside(mode))
     add_programs(reader, value, mode)

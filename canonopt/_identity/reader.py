@@ -54,13 +54,14 @@ from .._python_internals.namespaces import (
 from .._python_internals.weak import known_by_identity, token_of
 from ..errors import (
     ARRAY,
+    FINDS,
     HIDDEN,
     IDENTITY_TEST,
+    INNER_JIT,
     TOO_LARGE,
     TRACER,
     Incomparable,
     Reason,
-    finds,
     impure,
 )
 
@@ -135,8 +136,9 @@ class Reading:
     # Whether code passes on an object that equals only itself, and that may change. The receiver
     # may keep a result by it: an inner `jax.jit` with static arguments, `functools.lru_cache`.
     passes_objects: bool = False
-    # Where code may find something by an object's identity: in a set, by a static argument.
-    finds_by_identity: str = ""
+    makes_sets: bool = False  # whether code may find or order objects by their identity
+    # Whether code may call another jit, which finds a trace by what is not an array in an argument.
+    has_inner_jit: bool = False
     hides_traces: bool = False  # whether code may use a trace of JAX's that no program shows
     # The objects whose ids are in the key, which are kept so that no other object gets such an id.
     pinned: list[Any] = dataclasses.field(default_factory=list)
@@ -233,8 +235,9 @@ class Reader:
         reading = self.reading
         if self.named & self.refused_attributes:
             self.stop(self.function, impure("a file"))
-        if reading.finds_by_identity and (reading.passes_objects or self._passes_methods()):
-            self.stop(self.function, finds(reading.finds_by_identity))
+        finds = reading.makes_sets or reading.has_inner_jit
+        if finds and (reading.passes_objects or self._passes_methods()):
+            self.stop(self.function, FINDS if reading.makes_sets else INNER_JIT)
         # A captured class or module does not count as mutable here, and yet may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
@@ -249,7 +252,7 @@ class Reader:
         else:
             for array, place in self._arrays.values():
                 self.out[place] = self._key_of_array(array)
-        reading.hides_traces = bool(self.named & _HIDE_TRACES)
+        reading.hides_traces = reading.has_inner_jit or bool(self.named & _HIDE_TRACES)
         counted = {i: self._owners[i][2] for i in self._names_of}
         reading.by_name = {i: names for i, names in counted.items() if WHOLE not in names}
         reading.key = tuple(self.out)
@@ -432,8 +435,7 @@ class Reader:
         self.reads_any_attribute |= code.reads_any_attribute
         self.named.update(code.attributes)
         self._passed |= code.passed
-        if code.makes_sets:
-            self.reading.finds_by_identity = "in a set"
+        self.reading.makes_sets |= code.makes_sets
         for name in code.hidden_inputs:
             self.stop(function, impure(name))
         for path in code.identity_tests:
@@ -624,7 +626,7 @@ class Reader:
 
     def note_passed(self, cls: type) -> None:
         """Note that code may pass on a mutable instance of a user's class."""
-        is_by_identity = cls.__hash__ is object.__hash__ and not node_functions(cls)
+        is_by_identity = cls.__hash__ is object.__hash__
         self.reading.passes_objects |= is_by_identity and not is_library_class(cls)
 
     def _names_to_read(self, owner: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
@@ -709,7 +711,9 @@ _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
 _CONSTRUCTORS = ("__init__", "__new__")
 _NOT_OF_INSTANCES = (classmethod, staticmethod, *FIELDS)
 _CONSTRUCT = (type, copy.copy, copy.deepcopy)
-_CALLED_UNNAMED = "__call__ __getattr__ __getattribute__ __setattr__ __delattr__".split()
+_CALLED_UNNAMED = (
+    "__call__ __getattr__ __getattribute__ __setattr__ __delattr__ __get__ __set__ __delete__"
+).split()
 
 
 def _is_code(value: Any) -> bool:

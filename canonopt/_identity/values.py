@@ -21,7 +21,7 @@ from .._jax_internals.functions import is_module_class, jitted_by_equinox
 from .._python_internals.namespaces import is_stable
 from .._python_internals.weak import known_by_identity, token_of
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE
-from .callables import BY_STATIC, add_programs, annotation_key, read_caching, read_stable
+from .callables import add_programs, annotation_key, read_caching, read_stable
 from .instances import (
     is_immutable,
     is_record,
@@ -206,7 +206,6 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
         raise HoldsArray
     read_instance(reader, value, mode)
     if jitted_by_equinox(value):
-        reader.reading.finds_by_identity = BY_STATIC  # all arguments but arrays are static
         add_programs(reader, value, mode)
 
 

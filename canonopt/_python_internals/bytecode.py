@@ -13,7 +13,13 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-from .libraries import HIDDEN_ATTRIBUTES, MAKE_TEXT, REFLECTION, REFLECTION_ATTRIBUTES
+from .libraries import (
+    HIDDEN_ATTRIBUTES,
+    MAKE_TEXT,
+    REFLECTION,
+    REFLECTION_ATTRIBUTES,
+    is_known,
+)
 from .weak import known_by_identity
 
 
@@ -160,8 +166,11 @@ def code_of(function: types.FunctionType) -> Code:
 
 
 def passes_self(function: Any) -> bool:
-    """Return True if a method may do more with its instance than to read attributes of it."""
-    if not isinstance(function, types.FunctionType):
+    """Return True if a method may do more with its instance than to read attributes of it.
+
+    The attributes that a function of a known library reads are not collected.
+    """
+    if not isinstance(function, types.FunctionType) or is_known(function.__code__.co_filename):
         return True
     code = function.__code__
     return not code.co_argcount or code.co_varnames[0] in code_of(function).passed
@@ -190,7 +199,7 @@ TELLS_TRACERS = (
     REFLECTION
     | REFLECTION_ATTRIBUTES
     | {
-        *("__repr__", "__str__", "__format__", "__mod__", "__module__", "__dir__", "mod"),
+        *("__repr__", "__str__", "__format__", "__mod__", "__module__", "__dir__"),
         *("substitute", "safe_substitute", "UserString", "assert_raises", "assertRaises"),
         *("Tracer", "ArrayImpl", "__class__", "is_concrete", "type", "array_equal", "array_equiv"),
         *("suppress", "ExitStack", "AsyncExitStack", "ensure_compile_time_eval"),

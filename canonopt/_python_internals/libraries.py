@@ -212,13 +212,13 @@ def reflects(value: Any) -> bool:
     return id(value) in _REFLECTS
 
 
-# These builtins make a text of a value.
+# These builtins make a text of a value, as `operator.mod("%s", value)` does.
 MAKE_TEXT = frozenset("str repr ascii format print".split())
-_MAKES_TEXT = frozenset(id(vars(builtins)[name]) for name in MAKE_TEXT)
+_MAKES_TEXT = frozenset(map(id, (operator.mod, *(vars(builtins)[name] for name in MAKE_TEXT))))
 
 
 def makes_text(value: Any) -> bool:
-    """Return True for a builtin of `MAKE_TEXT`, whatever name code has for it."""
+    """Return True for a function that makes a text, whatever name code has for it."""
     return id(value) in _MAKES_TEXT
 
 

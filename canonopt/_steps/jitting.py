@@ -10,6 +10,7 @@ import jax
 
 from .._jax_internals.functions import statics_of
 from ..errors import LimitError
+from .old_traces import note_call
 from .programs import Calls, known_of, programs
 
 P = ParamSpec("P")
@@ -51,6 +52,7 @@ class JittedFunction(Generic[P, T]):
 
     def _made_plain(self) -> Any:
         """Return the result of `jax.jit`, and call it from now on: it knows what it has traced."""
+        note_call(self._canonopt.fn)
         self._canonopt.calls.is_plain = True
         return self._canonopt.plain
 

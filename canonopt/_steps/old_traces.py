@@ -5,6 +5,7 @@ that trace by the function, and goes on with it even if a value that the functio
 An equal function that is made again is traced anew, so the two may not share a program.
 """
 
+import contextlib
 import functools
 import inspect
 import types
@@ -38,18 +39,26 @@ def note_call(fn: Any) -> bool:
     return first == now
 
 
+def forget_calls(reading: Reading) -> None:
+    """Note that JAX may have any trace of the functions in a reading."""
+    for each in reading.objects:
+        function, place = _traced(each)
+        if place:
+            with contextlib.suppress(TypeError):
+                _first.set(function, None)
+
+
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """Return the numbers of the objects in a reading that JAX may have traced before.
 
-    `places` has the places of the functions that the program shows. If JAX finds a trace by a
-    static argument, it may be that of any other function. Equal functions may be defined in other
-    places, so the numbers find the functions in another reading with this key.
+    `places` has the places of the functions that the program shows. An inner jit may have traced
+    any other. Equal functions may be defined in other places, so the numbers find the functions in
+    another reading with this key.
     """
     objects = reading.objects if places or reading.hides_traces else ()
-    hides = reading.hides_traces or reading.finds_by_identity
     # Objects that lead to an array were copied for the trace, so JAX cannot have traced them.
     found = enumerate(None if id(each) in reading.above else _traced(each)[1] for each in objects)
-    return tuple(i for i, at in found if at and (hides or at in places))
+    return tuple(i for i, at in found if at and (reading.hides_traces or at in places))
 
 
 def has_old_trace(inside: Collection[int], reading: Reading) -> bool:

@@ -38,7 +38,7 @@ from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument, is_with_any
-from .old_traces import has_old_trace, note_call, traced_inside
+from .old_traces import forget_calls, has_old_trace, note_call, traced_inside
 from .templates import Template, template_of
 
 
@@ -185,7 +185,7 @@ class _Use:
         array = self._committed
         if array is not None and not is_with_any(array, _arrays_in(args, kwargs)):
             return _UNTRACED  # these are on other devices
-        _thread.jitted = jitted
+        outer, _thread.jitted = _thread.jitted, jitted
         try:
             result = self.program.call(*args, **self.captured, **kwargs)
         except NotTraced:
@@ -196,7 +196,7 @@ class _Use:
                     raise _deleted(jitted, array) from error
             raise
         finally:
-            _thread.jitted = None
+            _thread.jitted = outer
         leaves = jtu.tree_leaves(result) if self.program.returns_tree else result
         return self.output.unflatten(leaves)
 
@@ -362,6 +362,7 @@ def _started(
         reason = _SHARDINGS
     elif context := entered_context():
         reason = _ENTERED.format(context)
+        forget_calls(reading)  # JAX goes on with what is traced here, also outside of it
     if reason is not None:
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
@@ -422,7 +423,7 @@ def _trace(
     __tracebackhide__ = True
     fn = jitted.fn
     tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)
-    _thread.jitted = jitted
+    outer, _thread.jitted = _thread.jitted, jitted
     try:
         traced = program.call.trace(*given[0], **given[1])
     except NotTraced:
@@ -435,7 +436,7 @@ def _trace(
             raise
         return _ASKS, None
     finally:
-        _thread.tracing = _thread.jitted = None
+        _thread.tracing, _thread.jitted = None, outer
     program.bytes, kept, places = kept_by(traced.jaxpr)
     program.inside = traced_inside(places, reading)
     template = template_of(tracing.output, reading.objects)

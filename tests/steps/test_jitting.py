@@ -299,7 +299,7 @@ def doubled(x):
 def functions():
     """Functions that are not shared, by the reason, with options and what they are called with."""
     counter, array, total, scales = Counter(), xs + 1, jnp.float32(2.0), np.arange(8.0)
-    config, jitted = {"rate": 0.1}, jax.jit(doubled)
+    config, branch = {"rate": 0.1}, functools.partial(jax.lax.cond, True, doubled, doubled)
 
     def changes(x):
         counter.count += 1
@@ -327,7 +327,7 @@ def functions():
         "has in_shardings": (lambda x: x * array, placed, ()),
         "equals only itself": (lambda x, _: x, {"static_argnums": 1}, (counter,)),
         "an array (total), and may tell": (lambda x: x * total * len(str(total)), {}, ()),
-        "passes on an object": (lambda x: jitted(x) * [counter][0].count, {}, ()),
+        "passes on an object": (lambda x: branch(x) * [counter][0].count, {}, ()),
         "such as the method of a model": (called, {}, (partial(Frozen(2.0).apply),)),
         "JAX goes on with the old trace": (old, {}, ()),
     }

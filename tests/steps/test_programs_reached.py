@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("restored_caches")
 
 SETUP = """
 import abc, attrs, beartype, builtins, copy, flax, heapq, inspect, jaxtyping, json, logging
-import operator, types, typing
+import numbers, operator, types, typing
 import flax.linen as nn
 from typing import Any
 from jax.extend.core import Primitive, jaxpr_as_fun
@@ -279,6 +279,70 @@ def fit(rate):
     jax.interpreters.mlir.register_lowering(scale, rule)
     return jit(lambda x: scale.bind(x))(x)
 yield from map(fit, (2.0, 3.0))
+### what an inner jit is called with
+inner, make = jit(lambda f, x: f(x)), lambda: lambda x: x * rate
+class Scale(Plain):
+    def loss(self, x):
+        return x * self.w
+    def step(self, x):
+        return inner(jax.tree_util.Partial(self.loss), x)
+one, loss = Scale(), make()
+one.w = 2.0
+yield jit(one.step)(x)
+-> inner(jax.tree_util.Partial(loss), x)
+~ one.w, rate = 5.0, 4.0
+yield jit(one.step)(x)
+~ one, loss = Scale(), make()
+one.w = 5.0
+yield jit(one.step)(x)
+### an inner jit that was lowered before
+make = lambda: jit(lambda x: x * rate)
+inner = make()
+inner.lower(x)
+rate = 2.0
+-> inner(x) + 1
+~ inner = make()
+### methods of a library in a class of the user's
+class Ratio:
+    def __init__(self, n):
+        self.numerator, self.denominator = n, 2
+    __call__ = as_float = numbers.Rational.__float__
+def fit(one):
+    return jit(lambda x: x * one())(x), jit(lambda x: x * one.as_float())(x)
+yield from map(fit, map(Ratio, (1, 2)))
+### an inner function that was called under an interceptor
+def double(call, args, kwargs, _):
+    return 2 * call(*args, **kwargs)
+make = lambda: jit(lambda x: Encoder().apply({}, x, method="encode"))
+inner = make()
+with nn.intercept_methods(double):
+    yield inner(x)
+-> inner(x) + 1
+~ inner = make()
+### an object that is its own static data
+@jax.tree_util.register_static
+class Static(Plain):
+    __hash__, __eq__ = object.__hash__, object.__eq__
+    @jit
+    def scaled(self, x):
+        return x * self.w
+def fit(one):
+    return jit(lambda x: one.scaled(x) + 1)(x)
+one, other = Static(), Static()
+one.w = 1.0
+yield fit(one)
+one.w = other.w = 2.0
+yield from map(fit, (one, other))
+### a descriptor that passes itself on
+apply = jax.jit(lambda s, x: x * s.w, static_argnums=0)
+class Scale(Plain):
+    def __get__(self, instance, owner=None):
+        return functools.partial(apply, self)
+one, other = Scale(), Scale()
+one.w, Ops = 1.0, type("Ops", (), {"double": one})
+-> Ops.double(x) + 1
+~ one.w = other.w = 2.0
+~ Ops.double = other
 ### values of refs
 def fit(value):
     ref = jax.new_ref(jnp.float32(value))
