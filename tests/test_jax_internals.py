@@ -99,7 +99,6 @@ def test_the_whole_context_tells_settings_apart():
         jax.default_matmul_precision("float32"),
         np.errstate(all="raise"),
         linen.logical_axis_rules([("batch", "data")]),
-        linen.intercept_methods(lambda call, args, kwargs, context: call(*args, **kwargs)),
     ]
     found = []
     for context in contexts:
@@ -107,6 +106,14 @@ def test_the_whole_context_tells_settings_apart():
             found.append(settings.whole_context())
     assert len({*found}) == len(found)
     assert settings.whole_context() == found[0]
+
+
+def test_a_context_of_a_library_is_entered_if_its_stack_is_not_empty_or_gone(monkeypatch):
+    with linen.intercept_methods(lambda call, args, kwargs, _: call(*args, **kwargs)):
+        assert settings.entered_context() == "nn.intercept_methods"
+    assert settings.entered_context() is None
+    monkeypatch.delattr("flax.linen.module._global_interceptor_stack")
+    assert settings.entered_context() == "nn.intercept_methods"
 
 
 def test_without_the_tracing_context_settings_still_count(monkeypatch):

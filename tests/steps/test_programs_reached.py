@@ -24,8 +24,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 x, xs, many, rate = jnp.float32(3.0), jnp.arange(3.0), jnp.arange(8.0), 1.0
 
-def scaled(self, x):
-    return self.w * x * rate
+def scaled(self, x): return self.w * x * rate
 
 def kept(log, value):
     log.append(float(value))
@@ -37,30 +36,25 @@ def attempt(function, *args):
         return type(error).__name__
 
 class Encoder(nn.Module):
-    def encode(self, x):
-        return x * rate
+    def encode(self, x): return x * rate
 
 class Built:
     def __init__(self):
         self.rate = rate
     @classmethod
-    def make(cls):
-        return cls()
+    def make(cls): return cls()
 
 @dataclasses.dataclass(frozen=True)
 class Frozen:
     array: object
     scale: float
     @functools.cached_property
-    def doubled(self):
-        return self.array * 2
-    def __call__(self, x):
-        return x * self.array * self.scale
+    def doubled(self): return self.array * 2
+    def __call__(self, x): return x * self.array * self.scale
 
 class System:
     eqns = ["dx/dt = -x"]
-    def __getattr__(self, name):
-        return {"rate": 2.0}[name]
+    def __getattr__(self, name): return {"rate": 2.0}[name]
 system = System()
 
 class Plain:
@@ -74,41 +68,29 @@ class Rated:
     def __init__(self, rate, w=1.0):
         self.rate, self.w, self.tag = rate, w, {"rate": rate}
         self.shape, self.dtype = (int(rate),), np.dtype("float32")
-    def again(self):
-        return type(self)(self.rate * 2)
-    def again_by_class(self):
-        return self.__class__(self.rate * 3)
+    def again(self): return type(self)(self.rate * 2)
+    def again_by_class(self): return self.__class__(self.rate * 3)
     @classmethod
-    def build(cls, scale):
-        return cls(scale)
+    def build(cls, scale): return cls(scale)
     def set_again(self):
         self.__init__(self.rate + 1, self.w)
         return self.rate
 
 class Passed(Rated):
     @functools.partial(jax.jit, static_argnums=0)
-    def traced(self, x):
-        return x * self.rate
+    def traced(self, x): return x * self.rate
     @functools.lru_cache
-    def cached(self):
-        return self.rate
+    def cached(self): return self.rate
     @functools.partial(jax.jit, static_argnums=1)
-    def of_another(x, other):
-        return x * other.rate
-    def nested(self, x):
-        return Passed.of_another(x, self)
-    def times(self, x):
-        return x * self.rate
-    def __reversed__(self):
-        return iter([self.rate])
-    def __float__(self):
-        return float(self.rate)
-    def __getitem__(self, name):
-        return getattr(self, name)
+    def of_another(x, other): return x * other.rate
+    def nested(self, x): return Passed.of_another(x, self)
+    def times(self, x): return x * self.rate
+    def __reversed__(self): return iter([self.rate])
+    def __float__(self): return float(self.rate)
+    def __getitem__(self, name): return getattr(self, name)
 
 @functools.partial(jax.jit, static_argnums=0)
-def applied(fn, p):
-    return fn(p)
+def applied(fn, p): return fn(p)
 """
 
 
@@ -132,14 +114,11 @@ xs -> bound(x)
 ### methods that flax calls
 class Dense(nn.Module):
     @nn.compact
-    def encode(self, x):
-        return nn.Dense(2)(x) * rate
+    def encode(self, x): return nn.Dense(2)(x) * rate
 class Cell(nn.RNNCellBase):
     @nn.compact
-    def __call__(self, carry, x):
-        return carry, x + carry
-    def initialize_carry(self, key, shape):
-        return jnp.full(shape, rate)
+    def __call__(self, carry, x): return carry, x + carry
+    def initialize_carry(self, key, shape): return jnp.full(shape, rate)
     num_feature_axes = 1
 dense, cell = Dense(), nn.RNN(Cell())
 params = dense.init(jax.random.key(0), jnp.ones((1, 3)), method="encode")
@@ -169,8 +148,7 @@ class Scaled(nn.Module):
     def __post_init__(self):
         self.scale = rate
         super().__post_init__()
-def fit(module):
-    return jit(lambda x: x * module.scale)(x)
+def fit(module): return jit(lambda x: x * module.scale)(x)
 yield fit(Scaled())
 rate = 5.0
 yield fit(Scaled())
@@ -228,8 +206,7 @@ xs -> x * view
 ### a class that is registered with another
 class Layer(abc.ABC): ...
 class Linear: ...
-def fit(layer):
-    return jit(lambda x: x * (2.0 if isinstance(layer, Layer) else 1.0))(x)
+def fit(layer): return jit(lambda x: x * (2.0 if isinstance(layer, Layer) else 1.0))(x)
 yield fit(Linear())
 Layer.register(Linear)
 yield fit(Linear())
@@ -282,10 +259,8 @@ yield from map(fit, (2.0, 3.0))
 ### what an inner jit is called with
 inner, make = jit(lambda f, x: f(x)), lambda: lambda x: x * rate
 class Scale(Plain):
-    def loss(self, x):
-        return x * self.w
-    def step(self, x):
-        return inner(jax.tree_util.Partial(self.loss), x)
+    def loss(self, x): return x * self.w
+    def step(self, x): return inner(jax.tree_util.Partial(self.loss), x)
 one, loss = Scale(), make()
 one.w = 2.0
 yield jit(one.step)(x)
@@ -307,12 +282,10 @@ class Ratio:
     def __init__(self, n):
         self.numerator, self.denominator = n, 2
     __call__ = as_float = numbers.Rational.__float__
-def fit(one):
-    return jit(lambda x: x * one())(x), jit(lambda x: x * one.as_float())(x)
+def fit(one): return jit(lambda x: x * one())(x), jit(lambda x: x * one.as_float())(x)
 yield from map(fit, map(Ratio, (1, 2)))
 ### an inner function that was called under an interceptor
-def double(call, args, kwargs, _):
-    return 2 * call(*args, **kwargs)
+def double(call, args, kwargs, _): return 2 * call(*args, **kwargs)
 make = lambda: jit(lambda x: Encoder().apply({}, x, method="encode"))
 inner = make()
 with nn.intercept_methods(double):
@@ -324,10 +297,8 @@ with nn.intercept_methods(double):
 class Static(Plain):
     __hash__, __eq__ = object.__hash__, object.__eq__
     @jit
-    def scaled(self, x):
-        return x * self.w
-def fit(one):
-    return jit(lambda x: one.scaled(x) + 1)(x)
+    def scaled(self, x): return x * self.w
+def fit(one): return jit(lambda x: one.scaled(x) + 1)(x)
 one, other = Static(), Static()
 one.w = 1.0
 yield fit(one)
@@ -336,8 +307,7 @@ yield from map(fit, (one, other))
 ### a descriptor that passes itself on
 apply = jax.jit(lambda s, x: x * s.w, static_argnums=0)
 class Scale(Plain):
-    def __get__(self, instance, owner=None):
-        return functools.partial(apply, self)
+    def __get__(self, instance, owner=None): return functools.partial(apply, self)
 one, other = Scale(), Scale()
 one.w, Ops = 1.0, type("Ops", (), {"double": one})
 -> Ops.double(x) + 1
@@ -351,8 +321,7 @@ yield from map(fit, (2.0, 3.0))
 ### settings of flax
 class Named(nn.Module):
     @nn.compact
-    def __call__(self, x):
-        return nn.Dense(2, name="with_a_separator")(x)
+    def __call__(self, x): return nn.Dense(2, name="with_a_separator")(x)
 for value in (False, True):
     with flax.config.temp_flip_flag("fix_rng_separator", value):
         yield jit(lambda x: Named().init(jax.random.key(0), x))(jnp.ones((1, 2)))
@@ -426,8 +395,7 @@ def fit(array):
 yield from map(fit, (xs, np.arange(3.0)))
 ### parts of a function that the body changes
 def fit(change):
-    def f(array=xs):
-        return array
+    def f(array=xs): return array
     f.calls, f.items, f.named = 0, [xs], {"a": xs, "b": xs + 1}
     def step(x):
         change(f)
@@ -442,8 +410,7 @@ yield from fit(lambda f: f.named.update(c=2))
 yield from fit(lambda f: f.named.update(a=f.named.pop("a")))
 ### an attribute of a function that the body counts up
 def fit():
-    def f(array=xs):
-        return array
+    def f(array=xs): return array
     f.calls = 0
     def step(x):
         f.calls += 1
@@ -454,10 +421,8 @@ yield fit()
 ### what leads back to itself
 array, items = xs, [xs]
 items.append(items)
-def inner(n):
-    return (array, items) if n == 0 else outer(n - 1)
-def outer(n):
-    return inner(n)
+def inner(n): return (array, items) if n == 0 else outer(n - 1)
+def outer(n): return inner(n)
 outer.itself = outer
 def step(x):
     found, held = outer.itself(2)
@@ -476,8 +441,7 @@ yield attempt(jit(step), x)
 yield jit(step)(x)
 ### a bound module that draws numbers
 class Noise(nn.Module):
-    def __call__(self, x):
-        return x + jax.random.normal(self.make_rng("noise"))
+    def __call__(self, x): return x + jax.random.normal(self.make_rng("noise"))
 bound = Noise().bind({}, rngs={"noise": jax.random.key(0)})
 -> bound(x)
 -> bound(x)
@@ -487,8 +451,7 @@ def fit(make):
     jit(lambda x: (jax.debug.callback(make(log), x), x * 2)[1])(x).block_until_ready()
     jax.effects_barrier()
     return len(log)
-def with_default(log):
-    return lambda value, *, log=log: kept(log, value)
+def with_default(log): return lambda value, *, log=log: kept(log, value)
 for make in (lambda log: functools.partial(kept, log), with_default):
     yield fit(make)
     yield fit(make)
@@ -538,8 +501,7 @@ through = jax.custom_vjp(lambda x: x * 2)
 through.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct * config["rate"],))
 forward = jax.custom_jvp(lambda x: x * 2)
 forward.defjvp(lambda p, t: (p[0] * 2, t[0] * config["rate"]))
-def saves(*_, **__):
-    return config["rate"] > 2
+def saves(*_, **__): return config["rate"] > 2
 kept = jax.checkpoint(lambda x: jnp.sin(jnp.cos(x)), policy=saves)
 def fit(function, rate):
     config["rate"] = 0.0
@@ -572,8 +534,7 @@ layer = Linear()
 ~ Linear.__name__ = "One"
 ### a cache that returns what may change
 @functools.cache
-def settings():
-    return {"rate": rate}
+def settings(): return {"rate": rate}
 -> x * settings()["rate"]
 ~ settings()["rate"] = 5.0
 ### a dict that is its own namespace
@@ -686,8 +647,7 @@ class Method(enum.Enum):
 -> model.apply({}, x, method=Method.ENCODE.value)
 -> functools.partial(model.apply, {}, method="encode")(x)
 ~ rate = 5.0
-def static(x, method):
-    return model.apply({}, x, method=method)
+def static(x, method): return model.apply({}, x, method=method)
 for rate in (1.0, 5.0):
     yield jit(static, static_argnums=1)(x, "encode")
 ### what a library keeps
@@ -728,8 +688,7 @@ held = Built()
 -> x * (lambda: held.__class__())().rate
 ~ rate = 5.0
 ### equal tuples
-def fit(one, two):
-    return jit(lambda x: x * (2.0 if operator.is_(one, two) else 3.0))(x)
+def fit(one, two): return jit(lambda x: x * (2.0 if operator.is_(one, two) else 3.0))(x)
 pair = (1, 2)
 yield fit((1, 2), (1, *pair[1:]))
 yield fit(pair, pair)
@@ -843,8 +802,7 @@ for kind in (float, int):
 class Made:
     def __init__(self):
         self.rate = rate
-    def scale(self, x):
-        return x * __class__().rate
+    def scale(self, x): return x * __class__().rate
 one = Made()
 -> one.scale(x)
 ~ rate = 5.0
@@ -877,10 +835,8 @@ methods = {"encode": 2.0}
 class Text(json.JSONEncoder):
     item_separator = ","
 class Weight:
-    def __array__(self, dtype=None, copy=None):
-        return np.full(3, 10, np.float32)
-    def __rmul__(self, other):
-        return 5.0
+    def __array__(self, dtype=None, copy=None): return np.full(3, 10, np.float32)
+    def __rmul__(self, other): return 5.0
 ones, weight = np.ones(3, np.float32), Weight()
 -> x * (ones * weight) * len(json.dumps([1, 2], cls=Text))
 ~ Weight.__array_ufunc__ = None
@@ -893,8 +849,7 @@ def train(optim):
         updates, state = step(params, state)
         params = params + updates
     return params
-def sgd(schedule, *args):
-    return canonopt.sgd(schedule(canonopt.dynamic(0.1), *args))
+def sgd(schedule, *args): return canonopt.sgd(schedule(canonopt.dynamic(0.1), *args))
 schedules = canonopt.cosine_decay_schedule, canonopt.exponential_decay
 for one, other in (
     [sgd(canonopt.linear_schedule, end, 10) for end in (0.0, 0.2)],
@@ -905,17 +860,14 @@ for one, other in (
     assert not jnp.allclose(*found, rtol=1e-4)
     yield found
 ### functions that call each other
-def even(n, x):
-    return x + xs if n == 0 else odd(n - 1, x)
-def odd(n, x):
-    return x - xs if n == 0 else even(n - 1, x)
+def even(n, x): return x + xs if n == 0 else odd(n - 1, x)
+def odd(n, x): return x - xs if n == 0 else even(n - 1, x)
 jitted = jit(lambda x, n: x * xs if n == 0 else jitted(x, n - 1) + 1, static_argnums=1)
 with jax.checking_leaks():
     yield jit(lambda x: even(3, x))(x)
     yield jitted(x, 3)
 ### tracers are captured
-def outer(y):
-    return jit(lambda x: (x * y).sum())(xs)
+def outer(y): return jit(lambda x: (x * y).sum())(xs)
 yield jax.jit(outer)(x), jax.grad(outer)(x), jax.vmap(outer)(xs)
 yield jax.hessian(lambda y: outer(y) ** 2)(x), jax.jit(jax.checkpoint(outer))(x)
 yield jax.lax.scan(lambda c, y: (c + outer(y), c), 0.0, xs)
@@ -937,8 +889,7 @@ def fit(array):
 yield from fit(xs)
 yield from fit(np.arange(3.0))
 ### weak types and dtypes, slow
-def fit(array, value):
-    return jit(lambda x: x * array)(value)
+def fit(array, value): return jit(lambda x: x * array)(value)
 arrays = [jnp.asarray(2.0), jnp.float32(2), jnp.int32(2), jnp.bfloat16(2), 2, True]
 for array in (*arrays, np.float64(2), np.array([2], np.int8), np.array([1 + 2j])):
     for value in (np.float16(1.5), 1, 1.5, np.int8(3)):
@@ -952,8 +903,7 @@ mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
 split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("x",), ()))
 turned = NamedSharding(jax.sharding.Mesh(devices[::-1], "x"), PartitionSpec())
 others = (None, devices[0], devices[1], split, turned)
-def put(place):
-    return many if place is None else jax.device_put(many, place)
+def put(place): return many if place is None else jax.device_put(many, place)
 for place in (None, devices[0], devices[3], split):
     for places in (others, (place, *others[::-1])):
         step = (lambda array: jit(lambda x: x * array))(put(place))
@@ -975,8 +925,7 @@ for options in (
     {"out_shardings": split},
 ):
     yield jit(lambda x: x * (many + 1), **options)(many)
-def fit(array, **options):
-    return jit(lambda x: x * array, **options)(many)
+def fit(array, **options): return jit(lambda x: x * array, **options)(many)
 with jax.set_mesh(mesh):
     for specs in (PartitionSpec("x"), (PartitionSpec("x"),)):
         yield fit(many + 1, in_shardings=specs)
@@ -1004,8 +953,7 @@ yield step(array)
 yield attempt(step, jnp.ones(3))
 ### one function jitted again
 box = {"scale": 2.0}
-def step(x):
-    return x * box["scale"]
+def step(x): return x * box["scale"]
 yield jit(step)(x)
 box["scale"] = 3.0
 yield jit(step)(x), jit(step)(xs), jit(lambda x: step(x))(x)
@@ -1026,8 +974,7 @@ yield jit(space["make"](first)[1])(x)
 ### a trace from between two changes is old
 def make(rate):
     config = {"rate": rate}
-    def body(p):
-        return p * config["rate"]
+    def body(p): return p * config["rate"]
     return config, lambda: jit(lambda p: jax.lax.cond(True, body, body, p))
 config, new = make(0.1)
 for config["rate"], p in ((0.1, x), (0.5, jnp.ones(2)), (0.1, jnp.ones(2))):
