@@ -344,11 +344,8 @@ def test_why_a_function_is_not_shared(reason):
 
 
 def test_why_a_function_is_not_shared_in_a_context_of_a_library():
-    def fn(x):
-        return x + 1
-
     with nn.intercept_methods(lambda call, args, kwargs, _: call(*args, **kwargs)):
-        canonopt.jit(fn)(xs)
+        canonopt.jit(fn := lambda x: x + 1)(xs)
     assert why_not_shared(fn).startswith("it is called inside of nn.intercept_methods")
 
 

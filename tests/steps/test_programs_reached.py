@@ -57,8 +57,7 @@ class System:
     def __getattr__(self, name): return {"rate": 2.0}[name]
 system = System()
 
-class Plain:
-    pass
+class Plain: pass
 trainer, other = Plain(), Plain()
 trainer.w = other.w = xs
 active, by_trainer = [trainer], {trainer: 2.0}
@@ -131,8 +130,7 @@ class Converted(eqx.Module):
 -> Converted(x).w
 ~ rate = 5.0
 ### a class that NumPy takes for a dtype
-class Precision:
-    dtype = np.dtype("float16")
+class Precision: dtype = np.dtype("float16")
 -> x.astype(Precision)
 ~ Precision.dtype = np.dtype("float32")
 ### functions of a registered node
@@ -235,8 +233,7 @@ makers = (lambda s: functools.partial(len, s)), (lambda s: jax.tree_util.Partial
 yield from map(fit, (*makers, lambda s: jax.jit(lambda x: x * s.w)))
 ### subclasses of descriptors
 class Scaled(property):
-    def __get__(self, instance, owner=None):
-        return rate * super().__get__(instance, owner)
+    def __get__(self, instance, owner=None): return rate * super().__get__(instance, owner)
 class ScaledMethod(staticmethod):
     def __get__(self, instance, owner=None):
         method = super().__get__(instance, owner)
@@ -272,8 +269,7 @@ one.w = 5.0
 yield jit(one.step)(x)
 ### an inner jit that was lowered before
 make = lambda: jit(lambda x: x * rate)
-inner = make()
-inner.lower(x)
+(inner := make()).lower(x)
 rate = 2.0
 -> inner(x) + 1
 ~ inner = make()
@@ -282,13 +278,12 @@ class Ratio:
     def __init__(self, n):
         self.numerator, self.denominator = n, 2
     __call__ = as_float = numbers.Rational.__float__
-def fit(one): return jit(lambda x: x * one())(x), jit(lambda x: x * one.as_float())(x)
-yield from map(fit, map(Ratio, (1, 2)))
+for one in map(Ratio, (1, 2)):
+    yield jit(lambda x: x * one())(x), jit(lambda x: x * one.as_float())(x)
 ### an inner function that was called under an interceptor
-def double(call, args, kwargs, _): return 2 * call(*args, **kwargs)
 make = lambda: jit(lambda x: Encoder().apply({}, x, method="encode"))
 inner = make()
-with nn.intercept_methods(double):
+with nn.intercept_methods(lambda call, args, kwargs, _: 2 * call(*args, **kwargs)):
     yield inner(x)
 -> inner(x) + 1
 ~ inner = make()
@@ -298,20 +293,17 @@ class Static(Plain):
     __hash__, __eq__ = object.__hash__, object.__eq__
     @jit
     def scaled(self, x): return x * self.w
-def fit(one): return jit(lambda x: one.scaled(x) + 1)(x)
 one, other = Static(), Static()
-one.w = 1.0
-yield fit(one)
-one.w = other.w = 2.0
-yield from map(fit, (one, other))
+for one.w, other.w, each in ((1.0, 2.0, one), (2.0, 2.0, one), (2.0, 2.0, other)):
+    yield jit(lambda x: each.scaled(x) + 1)(x)
 ### a descriptor that passes itself on
 apply = jax.jit(lambda s, x: x * s.w, static_argnums=0)
 class Scale(Plain):
-    def __get__(self, instance, owner=None): return functools.partial(apply, self)
+    def __get__(self, *_): return functools.partial(apply, self)
 one, other = Scale(), Scale()
-one.w, Ops = 1.0, type("Ops", (), {"double": one})
+one.w, other.w, Ops = 1.0, 2.0, type("Ops", (), {"double": one})
 -> Ops.double(x) + 1
-~ one.w = other.w = 2.0
+~ one.w = 2.0
 ~ Ops.double = other
 ### values of refs
 def fit(value):
@@ -377,8 +369,7 @@ yield from map(fit, (Plain(), Plain()))
 ### a set that the body fills
 w = jnp.float32(2.0)
 def fit(seen):
-    def step(x):
-        return x * w * len([k for k in "aba" if not (k in seen or seen.add(k))])
+    def step(x): return x * w * len([k for k in "aba" if not (k in seen or seen.add(k))])
     return jit(step)(x), len(seen)
 yield from map(fit, (set(), set()))
 ### containers that the body changes
@@ -638,8 +629,7 @@ yield from fit(trainer)
 yield from fit(other)
 ### methods whose names are passed to a library
 model, config, encode = Encoder(), {"method": "encode"}, "encode"
-class Method(enum.Enum):
-    ENCODE = "encode"
+class Method(enum.Enum): ENCODE = "encode"
 -> model.apply({}, x, method=encode)
 -> model.apply({}, x, method=config["method"])
 -> (lambda x, method="encode": model.apply({}, x, method=method))(x)
@@ -739,8 +729,7 @@ log = logging.Logger("own")
 ~ log.manager.disable = logging.DEBUG
 ~ log.manager.disable, log.disabled, log.handlers = 0, True, [None]
 ### annotations in a class
-class Row:
-    kind = list[int]
+class Row: kind = list[int]
 -> x * len(Row.kind.__args__)
 ~ Row.kind = dict[str, int]
 ~ Row.kind = int | str | None
@@ -808,8 +797,7 @@ one = Made()
 ~ rate = 5.0
 ### a set of objects has their order
 def fit(objects):
-    def step(x):
-        return functools.reduce(lambda y, one: y * one.rate + 1, set(objects), x)
+    def step(x): return functools.reduce(lambda y, one: y * one.rate + 1, set(objects), x)
     return jit(step)(x)
 held = []
 for i in range(10):
@@ -832,8 +820,7 @@ methods = {"encode": 2.0}
 -> sum(w * Encoder().apply({}, x, method=m) for m, w in methods.items())
 ~ rate = 5.0
 ### what a class says to libraries
-class Text(json.JSONEncoder):
-    item_separator = ","
+class Text(json.JSONEncoder): item_separator = ","
 class Weight:
     def __array__(self, dtype=None, copy=None): return np.full(3, 10, np.float32)
     def __rmul__(self, other): return 5.0
