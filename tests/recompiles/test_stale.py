@@ -136,7 +136,7 @@ helper that is defined again | helper | step = lambda x: helper(x) | helper = la
 global that a helper reads | rate | \
     step = jax.value_and_grad(lambda x: read_rate(x).sum()) | rate = 2.0
 global that a jitted helper reads | rate | step = lambda x: jitted(x) + 1 | rate = 2.0
-global beside our jit | rate | ours = canonopt.jit(helper); step = lambda x: ours(x) * rate | rate = 2
+global beside our jit | rate | f = canonopt.jit(helper); step = lambda x: f(x) * rate | rate = 2.0
 captured variable | scale | step, _, bind = captured(1.0) | bind(4.0)
 variable of a nested function | scale | _, step, bind = captured(1.0) | bind(4.0)
 frozen object | scale.scale | step, _, bind = captured(Options(1.0)) | bind(Options(2.0))
