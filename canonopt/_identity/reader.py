@@ -619,10 +619,13 @@ class Reader:
 
     def _passes_methods(self) -> bool:
         """Return True if code may pass on a method of an instance that counts by name."""
-        instances = (self._owners[each][1] for each in self._names_of)
-        bases = (base for one in instances for base in type(one).__mro__ if base is not object)
-        names = (n for base in bases for n, v in vars(base).items() if hasattr(v, "__code__"))
-        return any(f".{name}" in self._passed for name in names)
+        for one in (self._owners[each][1] for each in self._names_of):
+            bases = (vars(base) for base in type(one).__mro__ if base is not object)
+            methods = {n for base in bases for n, v in base.items() if hasattr(v, "__code__")}
+            # An attribute hides a method: `self.loss = canonopt.jit(self.loss)`.
+            if any(f".{name}" in self._passed for name in methods.difference(vars(one))):
+                return True
+        return False
 
     def note_passed(self, cls: type) -> None:
         """Note that code may pass on a mutable instance of a user's class."""
