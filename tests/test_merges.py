@@ -123,7 +123,7 @@ class TwoSteps:
         return x - self.rate * x
 
     def _evaluate(self, x):
-        return self.train(x) * self.rate
+        return jax.tree.map(self.train, x) * self.rate
 
 
 class Named:
