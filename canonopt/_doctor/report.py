@@ -104,7 +104,7 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
     for process, log in logs.items():
         for cause in log.causes():
             # Values do not count: they may differ in each process.
-            changes = ((change.path, change.kind, change.fix) for change in cause.changes)
+            changes = ((c.path, c.kind, c.part, c.fix) for c in cause.changes)
             key = cause.what, cause.note, cause.is_avoidable, *changes
             alike.setdefault(key, []).append((process, cause))
     causes = []

@@ -267,6 +267,10 @@ class Difference:
         return next((part for part in self.parts if part.looks_different), None)
 
     @property
+    def part_name(self) -> str:
+        return self.visible.name if self.is_function and self.visible else ""
+
+    @property
     def hidden(self) -> Part | None:
         """Return the innermost part that is another object; None if there is none."""
         if self.before.kind == "transformation" or self.is_object:  # it is told as it was built

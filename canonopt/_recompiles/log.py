@@ -147,7 +147,7 @@ def _causes(entries: Iterable[Entry]) -> list[Cause]:
     for entry in entries:
         told, done = entry.told, (entry.traced, entry.compiled, entry.error is not None)
         # The values do not count: a batch that grows in each step is one cause.
-        changes = ((c.path_of_growth, c.kind, c.fix, c.hint) for c in told.changes)
+        changes = ((c.path_of_growth, c.kind, c.part, c.fix, c.hint) for c in told.changes)
         key = *done, entry.operation, told.note, *dict.fromkeys(changes)
         alike.setdefault(key, []).append(entry)
     return [_cause(found, _what(found), found[0].told, every) for found in alike.values()]

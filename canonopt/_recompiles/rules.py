@@ -38,6 +38,7 @@ class Change:
     hint: str = ""
     # How many programs that differ in this are likely wanted: one, a pair or a handful.
     wanted: int = 1
+    part: str = ""  # the part of a function by which it looks different
 
     def __str__(self) -> str:
         return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
@@ -442,7 +443,8 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier, wanted):
         narrowed = (d for each in found for d in each.narrowed())
-        return Cause.of(Change(d.path, d.kind, *d.texts, *advice(d), wanted(d)) for d in narrowed)
+        facts = ((d.path, d.kind, *d.texts, *advice(d), wanted(d), d.part_name) for d in narrowed)
+        return Cause.of(Change(*each) for each in facts)
     # Inside of a trace, the function itself has no record.
     is_inside = FUNCTION not in new.leaves and bool(new.leaves[TRANSFORMS].token)
     return Cause(note=_INSIDE if is_inside else _NO_DIFFERENCE)

@@ -53,12 +53,18 @@ def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: type(value) is kind
 
 
+def _tuple_of(items: Any) -> tuple[Any, ...]:
+    if type(items) is not list:  # a spec is a tuple of functions
+        raise TypeError('a tuple is written as a list: {"tuple": [...]}')
+    return tuple(items)
+
+
 # A codec writes values of one kind as a table with one key, and reads them again. It has a test for
 # such values, a function that returns the data under the key, and a function that reads these data.
 CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "none": (_is(type(None)), lambda value: True, {True: None}.__getitem__),
     "float": (_is(float), repr, float),  # only a float that is not finite
-    "tuple": (_is(tuple), list, tuple),
+    "tuple": (_is(tuple), list, _tuple_of),
     # A table would not keep the order or the keys of this dict.
     "dict": (_is(dict), lambda value: [[*pair] for pair in value.items()], dict),
     "dynamic": (

@@ -16,8 +16,9 @@ from .._identity import Reading, read
 from .._jax_internals.functions import jitted_by_equinox
 from .._python_internals.weak import WeakIdMap
 
-# Maps each function to a hash of the values it read when it was seen first; None after a change.
-_first: WeakIdMap[int | None] = WeakIdMap()
+# Maps each function, and each object by its methods, to a hash of the values that were read when it
+# was seen first; None after a change.
+_first: WeakIdMap[dict[Any, int | None]] = WeakIdMap()
 
 
 class _Uncounted(dict[int, Any]):
@@ -28,12 +29,19 @@ class _Uncounted(dict[int, Any]):
 
 
 def note_call(fn: Any) -> bool:
-    """Note what a function reads now, and return False if it has ever read anything else."""
-    now = hash(read(beside=(fn,), library_cells=_Uncounted()).key)
+    """Note what a function reads now, and return False if it has ever read anything else.
+
+    The methods of one object are one function to JAX, since they are equal.
+    """
+    is_method = isinstance(fn, types.MethodType)
+    owner, of = (fn.__self__, fn.__func__) if is_method else (fn, None)
+    how: dict[str, Any] = {"now" if is_method else "beside": (fn,)}
+    now = hash(read(**how, library_cells=_Uncounted()).key)
     try:
-        first = _first.setdefault(fn, now)
+        known = _first.setdefault(owner, {})
+        first = known.setdefault(of, now)
         if first != now:
-            _first.set(fn, None)  # it stays None: JAX may have traced it with either
+            known[of] = None  # it stays None: JAX may have traced it with either
     except TypeError:  # JAX needs a weak reference, too
         return True
     return first == now
@@ -45,7 +53,7 @@ def forget_calls(reading: Reading) -> None:
         function, place = _traced(each)
         if place:
             with contextlib.suppress(TypeError):
-                _first.set(function, None)
+                _first.setdefault(function, {})[None] = None
 
 
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:

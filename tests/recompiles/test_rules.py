@@ -514,6 +514,11 @@ Held = type("Held", (), {"__init__": lambda self: vars(self).update(x=jnp.ones(1
 held, fit = Held(), lambda: OURS(lambda x: x + held.x * len({held}))(1.0)
 [fit() for _ in range(3)]
 = is new each time: it may find or order objects by their identity
+### functions that are made again and differ in two items
+def make(config): return JIT(lambda x: x * config["lr"])
+[make({"seed": seed, "lr": lr})(1.0) for seed, lr in ((0, 0.1), (1, 0.1), (0, 0.2))]
+= with item 'seed' of captured variable 'config' 0
+= with item 'lr' of captured variable 'config' 0.1
 ### settings that only our jit compares
 def make():
     return canonopt.jit(lambda x: x * 2)

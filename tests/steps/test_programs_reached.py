@@ -39,8 +39,7 @@ class Encoder(nn.Module):
     def encode(self, x): return x * rate
 
 class Built:
-    def __init__(self):
-        self.rate = rate
+    def __init__(self): self.rate = rate
     @classmethod
     def make(cls): return cls()
 
@@ -135,8 +134,7 @@ class Precision: dtype = np.dtype("float16")
 ~ Precision.dtype = np.dtype("float32")
 ### functions of a registered node
 class Box:
-    def __init__(self, value):
-        self.value = value
+    def __init__(self, value): self.value = value
 jax.tree_util.register_pytree_node(Box, lambda b: ((b.value * rate,), None), lambda _, c: Box(*c))
 box = Box(2.0)
 -> x * jax.tree.leaves(box)[0]
@@ -183,12 +181,11 @@ def fit(**space):
 yield from (fit(rate=value, __builtins__={}) for value in (2.0, 3.0))
 yield from (fit(__builtins__={"rate": value}) for value in (2.0, 3.0))
 spaces = {"rate": 1.0}, {"rate": 1.0}
-for space in spaces:
-    exec("def set_rate(v):\n    global rate\n    rate = v\ndef get_rate(): return rate", space)
+code = "def set_rate(v):\n    global rate\n    rate = v\ndef get_rate(): return rate"
+[exec(code, space) for space in spaces]
 body = "def step(x):\n    set_rate(5.0)\n    y = x * get_rate()\n    set_rate(1.0)\n    return y"
 for one, other in itertools.product(spaces, spaces):
-    space = {"set_rate": one["set_rate"], "get_rate": other["get_rate"]}
-    exec(body, space)
+    exec(body, space := {"set_rate": one["set_rate"], "get_rate": other["get_rate"]})
     yield jit(space["step"])(x)
 ### attributes by other names
 get, text = operator.attrgetter("k"), "{0.k}".format
@@ -275,8 +272,7 @@ rate = 2.0
 ~ inner = make()
 ### methods of a library in a class of the user's
 class Ratio:
-    def __init__(self, n):
-        self.numerator, self.denominator = n, 2
+    def __init__(self, n): self.numerator, self.denominator = n, 2
     __call__ = as_float = numbers.Rational.__float__
 for one in map(Ratio, (1, 2)):
     yield jit(lambda x: x * one())(x), jit(lambda x: x * one.as_float())(x)
@@ -788,8 +784,7 @@ for kind in (float, int):
         yield from fit(type(name, (kind,), {"__repr__": None}))
 ### a class that its method calls
 class Made:
-    def __init__(self):
-        self.rate = rate
+    def __init__(self): self.rate = rate
     def scale(self, x): return x * __class__().rate
 one = Made()
 -> one.scale(x)
