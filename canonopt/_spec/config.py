@@ -54,7 +54,7 @@ def _is(kind: type) -> Callable[[Any], bool]:
 
 
 def _tuple_of(items: Any) -> tuple[Any, ...]:
-    if type(items) is not list:  # a spec is a tuple of functions
+    if isinstance(items, tuple):  # such as a spec, which is a tuple of functions
         raise TypeError('a tuple is written as a list: {"tuple": [...]}')
     return tuple(items)
 
