@@ -134,7 +134,7 @@ class Reading:
     incomparable: list[Incomparable] | None = None
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
     # Whether code passes on an object that equals only itself, and that may change. The receiver
-    # may keep a result by it: an inner `jax.jit` with static arguments, `functools.lru_cache`.
+    # may keep a result by it: an inner jit, `functools.lru_cache`.
     passes_objects: bool = False
     makes_sets: bool = False  # whether code may find or order objects by their identity
     # Whether code may call another jit, which finds a trace by what is not an array in an argument.

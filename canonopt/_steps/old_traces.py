@@ -14,7 +14,7 @@ from typing import Any
 
 from .._identity import Reading, read
 from .._jax_internals.functions import jitted_by_equinox
-from .._python_internals.weak import WeakIdMap
+from .._python_internals.weak import WeakIdMap, token_of
 
 # Maps each function, and each object by its methods, to a hash of the values that were read when it
 # was seen first; None after a change.
@@ -28,32 +28,39 @@ class _Uncounted(dict[int, Any]):
         return None, None
 
 
-def note_call(fn: Any) -> bool:
-    """Note what a function reads now, and return False if it has ever read anything else.
+def _noted(fn: Any) -> tuple[dict[Any, int | None], Any]:
+    """Return what is noted of a function and of the methods of its object, and its key there.
 
-    The methods of one object are one function to JAX, since they are equal.
+    The methods of one object are one function to JAX, since they are equal. Raises TypeError if no
+    weak reference to it is possible.
     """
     is_method = isinstance(fn, types.MethodType)
-    owner, of = (fn.__self__, fn.__func__) if is_method else (fn, None)
-    how: dict[str, Any] = {"now" if is_method else "beside": (fn,)}
+    owner, key = (fn.__self__, token_of(fn.__func__)) if is_method else (fn, None)
+    return _first.setdefault(owner, {}), key
+
+
+def note_call(fn: Any) -> bool:
+    """Note what a function reads now, and return False if it has ever read anything else."""
+    # Of its object, a method reads what its code names.
+    how: dict[str, Any] = {"now" if isinstance(fn, types.MethodType) else "beside": (fn,)}
     now = hash(read(**how, library_cells=_Uncounted()).key)
     try:
-        known = _first.setdefault(owner, {})
-        first = known.setdefault(of, now)
-        if first != now:
-            known[of] = None  # it stays None: JAX may have traced it with either
+        known, key = _noted(fn)
     except TypeError:  # JAX needs a weak reference, too
         return True
+    first = known.setdefault(key, now)
+    if first != now:
+        known[key] = None  # it stays None: JAX may have traced it with either
     return first == now
 
 
 def forget_calls(reading: Reading) -> None:
     """Note that JAX may have any trace of the functions in a reading."""
-    for each in reading.objects:
-        function, place = _traced(each)
-        if place:
-            with contextlib.suppress(TypeError):
-                _first.setdefault(function, {})[None] = None
+    for function, place in map(_traced, reading.objects):
+        with contextlib.suppress(TypeError):
+            if place:
+                known, key = _noted(function)
+                known[key] = None
 
 
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
