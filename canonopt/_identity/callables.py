@@ -15,7 +15,7 @@ from .._jax_internals.functions import (
     is_module_class,
     jit_options,
 )
-from .._python_internals.bytecode import MUTATORS, Code, code_of, passes_self
+from .._python_internals.bytecode import MUTATORS, TELLS_TRACERS, Code, code_of, passes_self
 from .._python_internals.libraries import (
     HIDDEN_ATTRIBUTES,
     impure_name,
@@ -227,6 +227,7 @@ def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
     # A function that is written in C has its module as `__self__`.
     if owner is not None and not isinstance(owner, types.ModuleType):
         reader.out += (types.BuiltinFunctionType, value.__name__)
+        reader.note_reached(value)
         reader.reads_any_attribute |= value.__name__ in ("format", "format_map")
         reader.changes_objects |= value.__name__ in MUTATORS
         reader.add(owner, inside(mode))
@@ -238,6 +239,7 @@ def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
 
 def read_descriptor(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out += (type(value), token_of(value.__objclass__), value.__name__)
+    reader.note_reached(value)
 
 
 def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
@@ -251,6 +253,8 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
         reader.stop(value, impure(min(hidden)))
         return
     reader.named.update(names)
+    if told := TELLS_TRACERS.intersection(names):
+        reader.reading.tells_tracers = f"it reaches {min(told)}"
     reader.out.append(type(value))
     reader.add_all(arguments, mode)
     reader.add_named(getattr(made_by, "keywords", {}), mode)

@@ -175,6 +175,7 @@ class Reader:
     holds_mutable = False
     reads_any_attribute = False  # whether code reads attributes that it does not name
     changes_objects = _changes_variables = _sets_attributes = _is_inner = False
+    _takes_remainders = _has_formats = False
     _stops = 0  # how many parts keep the values from being the same as any others
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. What its module has under a name is constant to it.
@@ -243,6 +244,8 @@ class Reader:
         stores |= self.changes_objects and self.holds_mutable
         if stores and not reading.tells_tracers:
             reading.tells_tracers = "its code stores into something"
+        if self._takes_remainders and not reading.tells_tracers and self._has_format():
+            reading.tells_tracers = "its code may format a text with %"
         reading.captures_arrays = bool(self._arrays)
         above = leading_to(self._arrays, self._owners_of)
         # Code that meets both an object and its copy can tell them apart.
@@ -252,7 +255,7 @@ class Reader:
         else:
             for array, place in self._arrays.values():
                 self.out[place] = self._key_of_array(array)
-        reading.hides_traces = reading.has_inner_jit or bool(self.named & _HIDE_TRACES)
+        reading.hides_traces |= reading.has_inner_jit or bool(self.named & _HIDE_TRACES)
         counted = {i: self._owners[i][2] for i in self._names_of}
         reading.by_name = {i: names for i, names in counted.items() if WHOLE not in names}
         reading.key = tuple(self.out)
@@ -377,6 +380,11 @@ class Reader:
         else:  # the key has its first place
             self.out += (ARGUMENT, first)
 
+    def _has_format(self) -> bool:
+        """Return True if a text in what was read may be the left side of `%`."""
+        texts = (word for word in self.out if type(word) in (str, bytes))
+        return self._has_formats or any("%" in repr(text) for text in texts)
+
     def _key_of_array(self, array: Any) -> Hashable:
         """Return the word for an array that counts by identity."""
         if isinstance(array, jax.core.Tracer):
@@ -436,6 +444,8 @@ class Reader:
         self.named.update(code.attributes)
         self._passed |= code.passed
         self.reading.makes_sets |= code.makes_sets
+        self._takes_remainders |= code.takes_remainders
+        self._has_formats |= code.has_formats
         for name in code.hidden_inputs:
             self.stop(function, impure(name))
         for path in code.identity_tests:
@@ -511,6 +521,7 @@ class Reader:
             self._constructed.update(map(id, value.__mro__))
         # Under the builtin's own name, the code shows whether the text is for an error.
         name = getattr(value, "__name__", None)
+        self.reading.hides_traces |= name in _HIDE_TRACES
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
             self.reading.tells_tracers = self.reading.tells_tracers or f"it reaches {name}"
 
@@ -728,5 +739,8 @@ _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
-# Through these attributes JAX uses an earlier trace, and no program of its own shows it.
-_HIDE_TRACES = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
+# Through these JAX and Equinox use an earlier trace, and no program shows of which function.
+_HIDE_TRACES = frozenset(
+    "eval_shape make_jaxpr closure_convert inline trace lower pmap piecewise "
+    "filter_jit filter_pmap noinline".split()
+)

@@ -73,6 +73,8 @@ class Code:
     changes_objects: bool  # whether it may change objects that exist before it runs
     sets_attributes: frozenset[str]  # the attributes that it sets of such objects
     makes_sets: bool
+    takes_remainders: bool  # whether it uses `%`, and for more than the text of an error
+    has_formats: bool  # whether it has a text with a `%`
 
 
 @known_by_identity  # code objects of two functions may compare equal
@@ -82,7 +84,7 @@ def facts_of(code: types.CodeType) -> Code:
     attributes, words, stores, passed = set[str](), set[str](), set[str](), set[str]()
     tests: list[tuple[str, ...]] = []
     paths: set[tuple[str, ...]] = set()
-    changes = matches = makes_sets = False
+    changes = matches = makes_sets = takes_remainders = has_formats = False
     sets = set[str]()
     tells = "is a context manager" if code.co_name == "__exit__" else ""
     for each in _with_nested(code):
@@ -134,6 +136,9 @@ def facts_of(code: types.CodeType) -> Code:
                 sets.add(name)
             matches |= opname == "MATCH_CLASS"
             makes_sets |= opname in ("BUILD_SET", "SET_ADD")
+            is_remainder = opname == "BINARY_OP" and instruction.argrepr in ("%", "%=")
+            takes_remainders |= is_remainder and not _is_for_error(instructions, i)
+            has_formats |= _is_format(instruction) and not _is_for_error(instructions, i)
         paths.add(path)
     named = {*names, *attributes}
     is_generated = code.co_qualname.startswith("__create_fn__.") or (
@@ -157,6 +162,8 @@ def facts_of(code: types.CodeType) -> Code:
         changes_objects=changes and not is_generated,
         sets_attributes=frozenset() if is_generated else frozenset(sets),
         makes_sets=makes_sets or not {"set", "frozenset"}.isdisjoint(named),
+        takes_remainders=takes_remainders,
+        has_formats=has_formats,
     )
 
 
@@ -206,7 +213,7 @@ TELLS_TRACERS = (
         *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
         *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
         *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
-        *("tree_pformat", "tree_pprint", "pformat", "pprint", "Buffer"),
+        *("tree_pformat", "tree_pprint", "keystr", "pformat", "pprint", "Buffer"),
     }
 )
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
@@ -249,24 +256,24 @@ def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
         return f"uses {name}"
     if opname == "PUSH_EXC_INFO" and instructions[i + 1].opname != "WITH_EXCEPT_START":
         return "catches errors"
-    return "makes a text" if _makes_text(instructions, i) else ""
-
-
-def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
-    """Return True if an instruction may begin to make a text of a value, other than for an error.
-
-    `print("tracing")` does not make one.
-    """
-    opname, name = instructions[i].opname, instructions[i].argval
-    if opname in _GLOBAL and name in MAKE_TEXT:
+    makes = opname in _TEXTS
+    if opname in _GLOBAL and name in MAKE_TEXT:  # `print("tracing")` does not make a text
         call = [each.opname for each in instructions[i + 1 : i + 3]]
         makes = call != ["LOAD_CONST", "CALL"] or instructions[i + 2].arg != 1
-    elif opname == "BINARY_OP" and instructions[i].argrepr in ("%", "%="):
-        makes = any("%" in e.argval for e in instructions[:i] if isinstance(e.argval, str))
-    else:
-        makes = opname in _TEXTS
+    return "makes a text" if makes and not _is_for_error(instructions, i) else ""
+
+
+def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:
+    """Return True if the statement of an instruction raises an error."""
     names = (each.opname for each in instructions[i + 1 : i + 40])
-    return makes and next(filter(lambda e: e.startswith(_ENDS), names), None) != "RAISE_VARARGS"
+    return next(filter(lambda e: e.startswith(_ENDS), names), None) == "RAISE_VARARGS"
+
+
+def _is_format(instruction: dis.Instruction) -> bool:
+    """Return True for an instruction that loads a text, or a tuple with a text, that has a `%`."""
+    is_constant = instruction.opcode in dis.hasconst
+    is_code = isinstance(instruction.argval, types.CodeType)
+    return is_constant and not is_code and "%" in repr(instruction.argval)
 
 
 _ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # statements end so

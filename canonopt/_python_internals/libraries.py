@@ -214,7 +214,9 @@ def reflects(value: Any) -> bool:
 
 # These builtins make a text of a value, as `operator.mod("%s", value)` does.
 MAKE_TEXT = frozenset("str repr ascii format print".split())
-_MAKES_TEXT = frozenset(map(id, (operator.mod, *(vars(builtins)[name] for name in MAKE_TEXT))))
+_MAKES_TEXT = frozenset(
+    map(id, (operator.mod, operator.imod, *(vars(builtins)[name] for name in MAKE_TEXT)))
+)
 
 
 def makes_text(value: Any) -> bool:

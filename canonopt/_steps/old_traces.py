@@ -14,6 +14,7 @@ from typing import Any
 
 from .._identity import Reading, read
 from .._jax_internals.functions import jitted_by_equinox
+from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap, token_of
 
 # Maps each function, and each object by its methods, to a hash of the values that were read when it
@@ -41,8 +42,9 @@ def _noted(fn: Any) -> tuple[dict[Any, int | None], Any]:
 
 def note_call(fn: Any) -> bool:
     """Note what a function reads now, and return False if it has ever read anything else."""
-    # Of its object, a method reads what its code names.
-    how: dict[str, Any] = {"now" if isinstance(fn, types.MethodType) else "beside": (fn,)}
+    # Of an object, its methods read what their code names.
+    is_whole = isinstance(fn, types.FunctionType | functools.partial)
+    how: dict[str, Any] = {"beside" if is_whole else "now": (fn,)}
     now = hash(read(**how, library_cells=_Uncounted()).key)
     try:
         known, key = _noted(fn)
@@ -89,6 +91,7 @@ def _traced(value: Any) -> tuple[Any, str | None]:
     while isinstance(fn, functools.partial | types.MethodType):
         fn = fn.func if isinstance(fn, functools.partial) else fn.__func__
     if not isinstance(fn, types.FunctionType):
-        return function, None
+        is_users = callable(fn) and not (isinstance(fn, type) or is_library_class(type(fn)))
+        return function, "<unknown>" if is_users else None
     code = getattr(inspect.unwrap(fn), "__code__", None)
     return function, code and f"{code.co_filename}:{code.co_firstlineno}"

@@ -42,8 +42,7 @@ step(1.0, 3), step(1.0, np.int64(3))
 ### a function that a property makes
 class Trainer:
     @property
-    def step(self):
-        return jax.jit(lambda x: x * 2)
+    def step(self): return jax.jit(lambda x: x * 2)
 trainer = Trainer()
 [trainer.step(1.0) for _ in range(3)]
 = another object made by the same code, in the property Trainer.step
@@ -54,16 +53,14 @@ del canonopt
 = write: import canonopt\n  write: canonopt.jit in place of jax.jit
 ### a list that counts
 traces = []
-def make(traces, data):
-    return JIT(lambda x: traces.append(1) or x - data)
+def make(traces, data): return JIT(lambda x: traces.append(1) or x - data)
 [make(traces, jnp.float32(i))(1.0) for i in range(3)]
 = was traced and compiled again, twice
 = hint: to count traces, write canonopt.compile_log in place of traces: a function
 ### a method that counts
 class Trainer:
     traces = 0
-    def __init__(self):
-        self.step = OURS(self.step)
+    def __init__(self): self.step = OURS(self.step)
     def step(self, x):
         self.traces += 1
         return x
@@ -77,8 +74,7 @@ def fit(x, y):
 = Write x = jnp.asarray(x); y = jnp.asarray(y) before the function is made
 ### a method that keeps something
 class Keeper:
-    def __init__(self):
-        self.kept = []
+    def __init__(self): self.kept = []
     def step(self, x):
         self.kept.append(1)
         return x
@@ -111,17 +107,14 @@ for wrap in (eqx.filter_vmap, eqx.filter_vmap, eqx.filter_grad, eqx.filter_grad)
 = write: canonopt.filter_jit in place of eqx.filter_jit
 ### a static self with another number
 class Agent:
-    def __init__(self, seed):
-        self.seed = seed
+    def __init__(self, seed): self.seed = seed
     @functools.partial(jax.jit, static_argnums=0)
-    def step(self, x):
-        return x
+    def step(self, x): return x
 [Agent(seed).step(1.0) for seed in (1, 2)]
 = Agent object -> another object, equal only to itself
 ### the call that has more in common
 losses = (lambda x: x), (lambda x: 2 * x)
-def make(loss, optim):
-    return OURS(lambda x: loss(optim.update(x, optim.init(x))[0]))
+def make(loss, optim): return OURS(lambda x: loss(optim.update(x, optim.init(x))[0]))
 for loss, lr in ((0, 0.1), (1, 0.1), (0, 0.2)):
     make(losses[loss], canonopt.sgd(lr))(1.0)
 = captured variable 'optim' canonopt.sgd(learning_rate=0.1) -> function
@@ -139,15 +132,13 @@ step = jax.jit(lambda held: 0)
 = held.optim.learning_rate: static value: canonopt.dynamic(0.1) -> canonopt.dynamic(0.2)
 = hint: pass held.optim.learning_rate as data, and leave out static=True (pytree_node=False) of the
 ### dynamic numbers that a step captures
-def fit(optim):
-    return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
+def fit(optim): return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
 [fit(canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
 = -> another object made by the same code, in fit (
 = hint: define and jit the function once
 = write: canonopt.jit in place of jax.jit
 ### the update of a dynamic optimizer
-def fit(init, update):
-    return JIT(lambda x: update(x, init(x))[0])(1.0)
+def fit(init, update): return JIT(lambda x: update(x, init(x))[0])(1.0)
 [fit(*canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
 = Or capture the optimizer itself, not its update, in a local variable, with numbers that change as
 =| canonopt.dynamic(number): then canonopt.
@@ -162,20 +153,17 @@ for _ in range(3):
 = as an argument: params, since a value in a global is part of the program
 ### a dynamic int
 make = canonopt.canonical(lambda n: optax.scale_by_schedule(lambda count: 1 - count / n))
-def fit(optim):
-    return OURS(lambda x: optim.update(x, optim.init(x))[0])(jnp.ones(1))
+def fit(optim): return OURS(lambda x: optim.update(x, optim.init(x))[0])(jnp.ones(1))
 [fit(make(canonopt.dynamic(n))) for n in (10, 20, 30)]
 = as an argument. An int in canonopt.dynamic is part of the program
 ### another number beside a dynamic one
-def fit(optim):
-    return JIT(lambda x: optim.update(x, optim.init(x), x)[0])(1.0)
+def fit(optim): return JIT(lambda x: optim.update(x, optim.init(x), x)[0])(1.0)
 [fit(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay)) for decay in (0.1, 0.2, 0.3)]
 = weight_decay=0.1) -> function
 = hint: build optim once, with numbers that change as canonopt.dynamic(number)
 ### an optimizer that Optax did not build
 @eqx.filter_jit
-def step(x, optim):
-    return optim.update(x, (), x)[0]
+def step(x, optim): return optim.update(x, (), x)[0]
 for _ in range(3):
     step(1.0, optax.GradientTransformation(lambda p: (), lambda u, s, p=None: (u, s)))
 = hint: build optim once: the same configuration is the same object
@@ -190,8 +178,7 @@ def make(scale, n=0):
 = with captured variable 'scale' 2.0 -> function make.<locals>.step
 ### an optimizer that a function captures
 def make(tx):
-    def step(x):
-        return tx.init(x)
+    def step(x): return tx.init(x)
     return jax.jit(step)
 [make(optax.adam(lr))(1.0) for lr in (1e-3, 1e-3, 1e-4)]
 = step -> another object made by the same code, in make (
@@ -274,11 +261,9 @@ class Trainer:
 = hint: define and jit the function once, and pass what differs in it as an argument
 ### a method that is jitted in its class
 class Trainer:
-    def __init__(self):
-        self.history, self.optim = [], optax.sgd(0.1)
+    def __init__(self): self.history, self.optim = [], optax.sgd(0.1)
     @eqx.filter_jit
-    def step(self, x):
-        return self.optim.update(x, self.optim.init(x))[0]
+    def step(self, x): return self.optim.update(x, self.optim.init(x))[0]
 [Trainer().step(jnp.ones(1)) for _ in range(3)]
 = hint: take the jit off step, and write self.step = canonopt.filter_jit(self.step) where
 ### two containers of one value
@@ -301,25 +286,21 @@ step = jax.jit(lambda state: state.w)
 = state.epoch: static value: 0 -> 1
 = pass jnp.asarray(state.epoch), in a field that is not static, unless a shape
 ### rates of a spec that a function captures
-def make(optim):
-    return JIT(lambda x: optim.update(x, optim.init(x))[0])
+def make(optim): return JIT(lambda x: optim.update(x, optim.init(x))[0])
 [make(canonopt.adam(rate))(np.ones(1)) for rate in (0.1, 0.2, 0.3)]
 = hint: build optim once, with numbers that change as canonopt.dynamic(number)
 ### a global that a function in another module reads, for a schedule
 helper = type(jax)("helper")
 exec("def scaled(count): return RATE * 0.5**count", vars(helper))
-def fit(optim):
-    return JIT(lambda x: optim.update(x, optim.init(x))[0])(np.ones(1))
+def fit(optim): return JIT(lambda x: optim.update(x, optim.init(x))[0])(np.ones(1))
 for helper.RATE in (1.0, 2.0, 3.0):
     fit(canonopt.sgd(lambda count: helper.scaled(count)))
 = with global 'RATE' 1.0 -> function
 = with global 'RATE' 2.0
 ### schedules of Optax in a trainer
 class Trainer:
-    def __init__(self, optim):
-        self.optim = optim
-    def fit(self):
-        return JIT(lambda x: self.optim.update(x, self.optim.init(x))[0])(np.ones(1))
+    def __init__(self, optim): self.optim = optim
+    def fit(self): return JIT(lambda x: self.optim.update(x, self.optim.init(x))[0])(np.ones(1))
 for steps in (100, 200):
     Trainer(optax.sgd(optax.linear_schedule(0.1, 0.0, steps))).fit()
 = hint: build optim entirely from canonopt in place of optax
@@ -327,8 +308,7 @@ for steps in (100, 200):
 ### two specs that read an object
 class Trainer:
     lr = 0.1
-def build(trainer):
-    return canonopt.sgd(lambda count: trainer.lr)
+def build(trainer): return canonopt.sgd(lambda count: trainer.lr)
 step = jax.jit(lambda optim: 0, static_argnums=0)
 [step(build(Trainer())) for _ in range(2)]
 = is a Trainer, which may change. Make Trainer a frozen dataclass
@@ -340,8 +320,7 @@ for devices in (jax.devices()[:4], jax.devices()[4:]):
 = of (('i', 4),), devices [0, 1, 2, 3]
 = of (('i', 4),), devices [4, 5, 6, 7]
 ### a function that was made again after another one
-def step(x, y):
-    return (x * y).sum()
+def step(x, y): return (x * y).sum()
 [jax.jit(jax.grad(step, argnums=argnums))(1.0, 1.0) for argnums in (0, 1, 0)]
 = with captured variable 'argnums' 0
 = -> another object made by the same code, by jax.grad
@@ -409,11 +388,9 @@ step(Config(Log("run-1")), 1.0), step(Config(Log("run-2")), 1.0)
 = config.log.name: static value: 'run-1' -> 'run-2'
 ### a method with a static self and another optimizer
 class Trainer:
-    def __init__(self, rate):
-        self.tx = optax.sgd(rate)
+    def __init__(self, rate): self.tx = optax.sgd(rate)
     @functools.partial(jax.jit, static_argnums=0)
-    def step(self, x):
-        return self.tx.update(x, self.tx.init(x))[0]
+    def step(self, x): return self.tx.update(x, self.tx.init(x))[0]
 [Trainer(rate).step(jnp.ones(2)) for rate in (0.1, 0.2)]
 = hint: take the jit off step
 = the method reads of it. Build tx from canonopt, with numbers that change as canonopt.dynamic(
@@ -423,8 +400,7 @@ sgd, dynamic, step = canonopt.sgd, canonopt.dynamic, lambda self, x: self.tx.ini
 [jax.jit(step, static_argnums=0)(Held(rate), 1.0) for rate in (0.1, 0.2)]
 = which compares what the method reads of it\n
 ### two phases with an optimizer each
-def make(tx):
-    return JIT(lambda p, s: tx.update(p, s, p))
+def make(tx): return JIT(lambda p, s: tx.update(p, s, p))
 for tx in (optax.adam(0.1), optax.adamw(0.2)):
     p = jnp.ones(3)
     make(tx)(p, tx.init(p))
@@ -436,8 +412,7 @@ step = jax.jit(lambda tx, x: x, static_argnums=0)
 [step(tx, 1.0) for tx in (canonopt.adam(0.1), canonopt.adamw(0.2))]
 = expected: 2 programs are few, tx: transformation: canonopt.adam(
 ### a part of a model that is no longer frozen
-def make(tx):
-    return JIT(lambda p, s: tx.update(p, s))
+def make(tx): return JIT(lambda p, s: tx.update(p, s))
 w = {"w": jnp.ones(3), "b": None}, {"w": jnp.ones(3), "b": jnp.ones(3)}
 for rate, p in zip((0.1, 0.2), w):
     tx = optax.adam(rate)
@@ -448,10 +423,8 @@ for rate, p in zip((0.1, 0.2), w):
 class Config:
     rate: float = 1.0
 class Net:
-    def __init__(self):
-        self.config = Config()
-    def apply(self, x):
-        return x * self.config.rate
+    def __init__(self): self.config = Config()
+    def apply(self, x): return x * self.config.rate
 step = jax.jit(lambda apply, x: apply(x), static_argnums=0)
 for wrap in (lambda apply: apply, canonopt.canonicalize):
     for _ in range(2):
@@ -483,14 +456,12 @@ for _ in range(2):
     JIT(lambda w: w * x + y)(jnp.ones(2))
 = Write x = jnp.asarray(x); y = jnp.asarray(y) before the function is made
 ### an array of NumPy in a function that our jit does not share
-def make(data):
-    return OURS(lambda x: x - np.mean(data))
+def make(data): return OURS(lambda x: x - np.mean(data))
 [make(np.atleast_1d(3.0 + i))(1.0) for i in range(3)]
 = hint: the function itself is new each time: it reads a NumPy array, which may change in place.
 =| Write data = jnp.asarray(data)
 ### an array whose value a function that our jit does not share asks for
-def make(data):
-    return OURS(lambda x: x - float(data))
+def make(data): return OURS(lambda x: x - float(data))
 for i in range(3):
     make(jnp.asarray(3.0 + i))(1.0)
 = hint: the function itself is new each time: it asks for the value of an array that it captures.
@@ -500,8 +471,7 @@ for _ in range(2):
     nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
 = hint: define and jit the function once, and pass what differs in it as an argument
 ### a function under both jits
-def step(x):
-    return x * 2
+def step(x): return x * 2
 jax.jit(step)(1.0), canonopt.jit(step)(1)
 = by the same code (<string>:1)\n  also x: scalar: a Python float -> a Python int\n  called
 ### shapes that are asked for before the first call
@@ -520,8 +490,7 @@ def make(config): return JIT(lambda x: x * config["lr"])
 = with item 'seed' of captured variable 'config' 0
 = with item 'lr' of captured variable 'config' 0.1
 ### settings that only our jit compares
-def make():
-    return canonopt.jit(lambda x: x * 2)
+def make(): return canonopt.jit(lambda x: x * 2)
 make()(1.0)
 with np.errstate(over="raise"):
     make()(1.0)

@@ -754,12 +754,18 @@ def fit(value):
     return held["data"] + 1, len(seen)
 yield from map(fit, (1.0, 2.0))
 ### a text of an array
-as_text = str
+as_text, as_bytes, table = str, b"%a", {"form": "%s"}
+modulo, of_class, got, form = "%s".__mod__, str.__mod__, operator.attrgetter("__mod__"), "{}".format
+def filled(form, value): return form % value
 def fit(value):
     c = jnp.float32(value)
-    yield jit(lambda x: x * c * len("{}".format(c)))(x)
-    yield jit(lambda x: x * c * len(c.__repr__()))(x)
-    yield jit(lambda x: x * c * len(as_text(c)))(x)
+    for text in (
+        lambda: "{}".format(c), lambda: c.__repr__(), lambda: as_text(c), lambda: form(c),
+        lambda: "%s" % c, lambda: as_bytes % c, lambda: b"%a" % c, lambda: table["form"] % c,
+        lambda: filled("%s", c), lambda: modulo(c), lambda: of_class("%s", c), lambda: got("%s")(c),
+        lambda: operator.imod("%s", c), lambda: jax.tree_util.keystr((c,)),
+    ):
+        yield jit(lambda x: x * c * len(text()))(x)
 yield from fit(1.5)
 yield from fit(2.25)
 ### cached property of what is frozen
@@ -961,6 +967,19 @@ config, new = make(0.1)
 for config["rate"], p in ((0.1, x), (0.5, jnp.ones(2)), (0.1, jnp.ones(2))):
     yield new()(p)
 yield make(0.1)[1]()(jnp.ones(2))
+### an old trace of an object that is called
+class Scaled:
+    def __init__(self, rate): self.rate = rate
+    def __call__(self, p): return p * self.rate
+def branches(c): return lambda p: jax.lax.cond(True, c, c, p)
+def pieces(c): return lambda p: jnp.piecewise(p, [p > 0], [c, c])
+def mapped(c): return jax.pmap(c, axis_name="i")
+def fit(c, use): return jit(lambda p: use(c)(p) + use(c.__call__)(p))(xs)
+for use in (jax.jit, jax.checkpoint, branches, eqx.filter_jit, pieces, mapped):
+    one = Scaled(1.0)
+    yield fit(one, use)
+    one.rate = 2.0
+    yield fit(one, use), fit(Scaled(2.0), use)
 """
 PROGRAMS = named_texts(TEXT)
 
