@@ -276,6 +276,23 @@ def users_function(function: Any) -> Any:
     return next((f for f in inside if not _is_of_library(f)), function)
 
 
+def static_of_pmap(function: Any) -> dict[int, Any]:
+    """Return the static arguments, by number, that `jax.pmap` has put into a function.
+
+    Relies on `transforms` of a `WrappedFun`, where the transform `_argnums_partial` has them.
+    """
+    for inner in functions_inside(function):
+        held = captured_by(inner).values() if isinstance(inner, types.FunctionType) else ()
+        for wrapped in (attribute(inner, "__self__"), *held):
+            is_wrapped = hasattr(wrapped, "call_wrapped")
+            for transform, given in wrapped.transforms if is_wrapped else ():
+                if transform.__name__ == "_argnums_partial":
+                    dynamic, fixed = given
+                    numbers = (i for i in range(len(dynamic) + len(fixed)) if i not in dynamic)
+                    return dict(zip(numbers, (each.val for each in fixed), strict=True))
+    return {}
+
+
 def is_jitted_inside(function: Any) -> bool:
     """Return True if the function that JAX gets is jitted already, as in `jax.pmap(jax.jit(f))`."""
     if is_jitted(function):

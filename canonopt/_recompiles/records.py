@@ -41,7 +41,7 @@ from .._identity import (
 )
 from .._jax_internals.arrays import array_text, code_of_sharding, in_batch, placement_text
 from .._jax_internals.flax_nnx import module_parts
-from .._jax_internals.functions import name_of
+from .._jax_internals.functions import name_of, static_of_pmap
 from .._jax_internals.settings import around_calls, context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
@@ -724,7 +724,13 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
         call.is_jitted_by_jax = True  # it may be made again, and the user's not
-        leaf = attrs.evolve(leaf, token=token_of(miss.function))
+        if not (
+            static := static_of_pmap(miss.function)
+        ):  # else it is made for each of their values
+            leaf = attrs.evolve(leaf, token=token_of(miss.function))
+        for index, name, _ in _named(function, (*range(max(static, default=-1) + 1),), {})[0]:
+            if index in static:
+                _add_static(call, name, static[index])
     if miss.is_shared:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}

@@ -171,7 +171,9 @@ RULES: list[Rule] = [
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     Rule(
-        lambda d: d.is_static and d.path == "self" and d.before.is_unique,
+        lambda d: (
+            d.is_static and d.path == "self" and not d.new.is_jitted_by_jax and d.before.is_unique
+        ),
         "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
         "self.{d.new.name}) where the object is made, which compares what the method reads of it"
         "{d.also_optimizer}",

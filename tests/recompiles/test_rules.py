@@ -112,6 +112,13 @@ class Agent:
     def step(self, x): return x
 [Agent(seed).step(1.0) for seed in (1, 2)]
 = Agent object -> another object, equal only to itself
+### a static self of a parallel map
+class Agent:
+    @functools.partial(jax.pmap, static_broadcasted_argnums=0)
+    def step(self, x): return x
+[Agent().step(jnp.ones(1)) for _ in range(2)]
+= self: static value
+= hint: keep one instance for self
 ### the call that has more in common
 losses = (lambda x: x), (lambda x: 2 * x)
 def make(loss, optim): return OURS(lambda x: loss(optim.update(x, optim.init(x))[0]))
