@@ -334,8 +334,12 @@ class Difference:
     @property
     def of_captured(self) -> str:
         """Return words on an object or an optimizer that a function captures, and that differs."""
-        if self.visible is not None and self.visible.name.startswith("field"):
-            return ". All fields count: or read those that it needs before it, into variables"
+        name = self.visible.name if self.visible else ""
+        if " of " in name:
+            return (
+                f". All of {name.rpartition(' of ')[2]} counts: or read what the function needs "
+                "of it before, into variables or attributes"
+            )
         if self.is_same_to_canonopt:
             return ""
         if not self.visible and self.hidden and "global '" in self.hidden.name:

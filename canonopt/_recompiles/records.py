@@ -356,9 +356,11 @@ def _add_parts(
             return
         if name in unread:
             continue
-        if name.startswith("item ") and outer:
-            name = f"{name} of {outer}"
         is_field = name.startswith("field ") and is_own
+        # Of an object that counts by name, an attribute is what the function reads.
+        is_of_whole = named is None and outer not in ("", "object") and not is_field
+        if name.startswith(("item ", "attribute ", "field ")) and is_of_whole:
+            name = f"{name} of {outer}"
         if is_field and outer:  # the value is a record in a record
             name = f"{outer[:-1]}.{name.removeprefix('field ')[1:]}"
         in_spec = depth and is_spec(value)

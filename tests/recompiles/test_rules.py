@@ -112,6 +112,11 @@ class Agent:
     def step(self, x): return x
 [Agent(seed).step(1.0) for seed in (1, 2)]
 = Agent object -> another object, equal only to itself
+### a config of which a step reads one attribute
+def fit(config): return OURS(lambda x: x * config.lr)(1.0)
+[fit(types.SimpleNamespace(lr=0.1, seed=seed)) for seed in range(2)]
+= attribute 'seed' of captured variable 'config' 0 -> function
+= All of captured variable 'config' counts: or read what the function needs of it before, into var
 ### a static self of a parallel map
 class Agent:
     @functools.partial(jax.pmap, static_broadcasted_argnums=0)
