@@ -742,5 +742,5 @@ _CODE = (
 # Through these JAX and Equinox use an earlier trace, and no program shows of which function.
 _HIDE_TRACES = frozenset(
     "eval_shape make_jaxpr closure_convert inline trace lower pmap piecewise "
-    "filter_jit filter_pmap noinline".split()
+    "filter_jit filter_pmap noinline export".split()
 )

@@ -17,6 +17,7 @@ import jax.extend.core.primitives
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
+from .._identity import read_call
 from .._jax_internals.equinox_errors import HidingFailedCallbacks, error_of_equinox
 from .._jax_internals.functions import Jitted, innermost
 from .._jax_internals.jaxprs import is_program, values_in
@@ -24,7 +25,7 @@ from .._jax_internals.options import bare_parameters, stand_at
 from .._jax_internals.tracing import NotTraced
 from .._python_internals.weak import new_token
 from .jitting import NOT_GIVEN
-from .old_traces import note_call
+from .old_traces import note_calls
 from .partition import Static, cut, cut_output, restored
 from .programs import Calls, is_debugging, known_of
 
@@ -155,7 +156,7 @@ class _FilterJitted(eqx.Module):
         function = self._function
         kept, donated, static = function.split(self.__wrapped__, args, kwargs)
         # From now on, calls use `jax.jit`, which knows what it has traced.
-        note_call(self.__wrapped__)
+        note_calls(read_call(self.__wrapped__))
         function.calls_of(static).is_plain = True
         return Lowered(function.plain.lower(kept, donated, _Rest(function.key, static)), self)
 

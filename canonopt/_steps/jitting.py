@@ -8,9 +8,10 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
+from .._identity import read_call
 from .._jax_internals.functions import statics_of
 from ..errors import LimitError
-from .old_traces import note_call
+from .old_traces import note_calls
 from .programs import Calls, known_of, programs
 
 P = ParamSpec("P")
@@ -52,7 +53,7 @@ class JittedFunction(Generic[P, T]):
 
     def _made_plain(self) -> Any:
         """Return the result of `jax.jit`, and call it from now on: it knows what it has traced."""
-        note_call(self._canonopt.fn)
+        note_calls(read_call(self._canonopt.fn))
         self._canonopt.calls.is_plain = True
         return self._canonopt.plain
 

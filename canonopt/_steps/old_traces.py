@@ -56,6 +56,13 @@ def note_call(fn: Any) -> bool:
     return first == now
 
 
+def note_calls(reading: Reading) -> None:
+    """Note what all functions in a reading read now: JAX may trace any of them."""
+    for function, place in map(_traced, reading.objects):
+        if place:
+            note_call(function)
+
+
 def forget_calls(reading: Reading) -> None:
     """Note that JAX may have any trace of the functions in a reading."""
     for function, place in map(_traced, reading.objects):

@@ -38,7 +38,7 @@ from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument, is_with_any
-from .old_traces import forget_calls, has_old_trace, note_call, traced_inside
+from .old_traces import forget_calls, has_old_trace, note_call, note_calls, traced_inside
 from .templates import Template, template_of
 
 
@@ -366,6 +366,7 @@ def _started(
     if reason is not None:
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
+        note_calls(reading)
         return None, None
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
     given = _arrays_in(args, kwargs) if arrays else []

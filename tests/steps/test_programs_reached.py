@@ -967,6 +967,17 @@ config, new = make(0.1)
 for config["rate"], p in ((0.1, x), (0.5, jnp.ones(2)), (0.1, jnp.ones(2))):
     yield new()(p)
 yield make(0.1)[1]()(jnp.ones(2))
+### an old trace from where nothing is shared
+config, data = {"rate": 1.0}, np.ones(3)
+def make(): return lambda p: p * config["rate"]
+def plain(f): return jit(lambda p: jax.checkpoint(f)(p) * data)(xs)
+def lowered(f): return jit(lambda p: jax.checkpoint(f)(p)).lower(xs).compile()(xs)
+def fit(f): return jit(lambda p: jax.checkpoint(f)(p) + 1)(xs)
+for first in (plain, lowered):
+    config["rate"], f = 1.0, make()
+    yield first(f)
+    config["rate"] = 2.0
+    yield fit(f), fit(make())
 ### an old trace of an object that is called
 class Scaled:
     def __init__(self, rate): self.rate = rate
