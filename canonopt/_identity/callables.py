@@ -254,7 +254,7 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
         return
     reader.named.update(names)
     if told := TELLS_TRACERS.intersection(names):
-        reader.reading.tells_tracers = f"it reaches {min(told)}"
+        reader.note_telling(min(told))
     reader.out.append(type(value))
     reader.add_all(arguments, mode)
     reader.add_named(getattr(made_by, "keywords", {}), mode)

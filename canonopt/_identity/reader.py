@@ -13,6 +13,7 @@ import builtins
 import contextlib
 import copy
 import dataclasses
+import enum
 import functools
 import importlib.util
 import inspect
@@ -30,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._jax_internals.functions import Jitted, is_module_class, node_functions
-from .._python_internals.bytecode import TELLS_TRACERS, Code, code_of, passes_self
+from .._python_internals.bytecode import TELLS_TRACERS, Code, code_of, has_format, passes_self
 from .._python_internals.libraries import (
     REFLECTION,
     impure_name,
@@ -383,7 +384,7 @@ class Reader:
     def _has_format(self) -> bool:
         """Return True if a text in what was read may be the left side of `%`."""
         texts = (word for word in self.out if type(word) in (str, bytes))
-        return self._has_formats or any("%" in repr(text) for text in texts)
+        return self._has_formats or any(map(has_format, texts))
 
     def _key_of_array(self, array: Any) -> Hashable:
         """Return the word for an array that counts by identity."""
@@ -519,11 +520,15 @@ class Reader:
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
         if isinstance(value, type) and not is_library_class(value):
             self._constructed.update(map(id, value.__mro__))
-        # Under the builtin's own name, the code shows whether the text is for an error.
         name = getattr(value, "__name__", None)
         self.reading.hides_traces |= name in _HIDE_TRACES
+        # Under the builtin's own name, the code shows whether the text is for an error.
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
-            self.reading.tells_tracers = self.reading.tells_tracers or f"it reaches {name}"
+            self.note_telling(name)
+
+    def note_telling(self, name: object) -> None:
+        """Note that code reaches what may tell a tracer from an array."""
+        self.reading.tells_tracers = self.reading.tells_tracers or f"it reaches {name}"
 
     def _add_module(self, module: types.ModuleType) -> None:
         if not is_library_module(module):
@@ -542,6 +547,10 @@ class Reader:
         for base in (*cls.__mro__, *meta.__mro__):
             if is_library_class(base):
                 self.named.update(_named_in_class(base))
+                # An enum has its texts already.
+                is_text = makes_text(base) and not isinstance(cls, enum.EnumMeta)
+                if is_text or (base is not type and base.__name__ in TELLS_TRACERS):
+                    self.note_telling(base.__name__)
             else:
                 self.add_owner(base)
                 if isinstance(base, abc.ABCMeta) and not is_module_class(base):
@@ -647,6 +656,7 @@ class Reader:
         """Yield the attributes of an owner that code names, or that somebody may ask for."""
         if namespace.get("_is_protocol"):  # an `isinstance` asks for these
             self.named.update(_readable(namespace))
+            self.note_telling(owner.__name__)
         yield from self.named.intersection(namespace)
         if self.reads_any_attribute:
             names = _readable(namespace)

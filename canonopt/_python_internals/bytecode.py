@@ -74,7 +74,7 @@ class Code:
     sets_attributes: frozenset[str]  # the attributes that it sets of such objects
     makes_sets: bool
     takes_remainders: bool  # whether it uses `%`, and for more than the text of an error
-    has_formats: bool  # whether it has a text with a `%`
+    has_formats: bool  # whether it has a text that may be the left side of `%`
 
 
 @known_by_identity  # code objects of two functions may compare equal
@@ -138,7 +138,9 @@ def facts_of(code: types.CodeType) -> Code:
             makes_sets |= opname in ("BUILD_SET", "SET_ADD")
             is_remainder = opname == "BINARY_OP" and instruction.argrepr in ("%", "%=")
             takes_remainders |= is_remainder and not _is_for_error(instructions, i)
-            has_formats |= _is_format(instruction) and not _is_for_error(instructions, i)
+            is_constant = instruction.opcode in dis.hasconst
+            is_format = is_constant and has_format(instruction.argval)
+            has_formats |= is_format and not _is_for_error(instructions, i)
         paths.add(path)
     named = {*names, *attributes}
     is_generated = code.co_qualname.startswith("__create_fn__.") or (
@@ -213,7 +215,8 @@ TELLS_TRACERS = (
         *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
         *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
         *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
-        *("tree_pformat", "tree_pprint", "keystr", "pformat", "pprint", "Buffer"),
+        *("tree_pformat", "tree_pprint", "keystr", "pformat", "pprint", "pretty_repr", "Buffer"),
+        *("Formatter", "formatwarning", "__array_priority__", "__sizeof__"),
     }
 )
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
@@ -269,11 +272,14 @@ def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:
     return next(filter(lambda e: e.startswith(_ENDS), names), None) == "RAISE_VARARGS"
 
 
-def _is_format(instruction: dis.Instruction) -> bool:
-    """Return True for an instruction that loads a text, or a tuple with a text, that has a `%`."""
-    is_constant = instruction.opcode in dis.hasconst
-    is_code = isinstance(instruction.argval, types.CodeType)
-    return is_constant and not is_code and "%" in repr(instruction.argval)
+def has_format(constant: Any) -> bool:
+    """Return True for a text, or a tuple with a text, by which `%` makes a text of a value."""
+    if isinstance(constant, bytes):  # it may be a text of NumPy, with four bytes a character
+        return b"%" in constant
+    return not isinstance(constant, types.CodeType) and bool(_FORMAT.search(repr(constant)))
+
+
+_FORMAT = re.compile(r"%(?:\(|[-#0 +]*[\d*]*\.?[\d*]*[hlL]?[diouxXeEfFgGcrsab])")
 
 
 _ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # statements end so

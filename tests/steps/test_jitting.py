@@ -470,7 +470,7 @@ BODIES = {
     "rows": lambda x, a: jax.lax.scan(lambda c, row: (c + row, None), 0.0, a)[0],
     "grad": lambda x, a: jax.grad(lambda y: jnp.mean((y - a) ** 2))(x),
     "vmap": lambda x, a: jax.vmap(lambda y, z: y * z)(x, a),
-    "mean": lambda x, a: jnp.mean(a % 2) + x,
+    "mean": lambda x, a: {"100 %": jnp.mean(a % 2) + x}["100 %"],
     "relu": lambda x, a: jax.nn.relu(x * a) + jax.nn.logsumexp(x),
     "print": lambda x, a: (jax.debug.print("{}", x), x * a)[1],
 }

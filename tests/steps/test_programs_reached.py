@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("restored_caches")
 
 SETUP = """
 import abc, attrs, beartype, builtins, copy, flax, heapq, inspect, jaxtyping, json, logging
-import numbers, operator, types, typing
+import numbers, operator, string, types, typing
 import flax.linen as nn
 from typing import Any
 from jax.extend.core import Primitive, jaxpr_as_fun
@@ -754,6 +754,10 @@ def fit(value):
     return held["data"] + 1, len(seen)
 yield from map(fit, (1.0, 2.0))
 ### a text of an array
+class Name(str): pass
+@typing.runtime_checkable
+class Copied(typing.Protocol):
+    def copy_to_host_async(self): ...
 as_text, as_bytes, table = str, b"%a", {"form": "%s"}
 modulo, of_class, got, form = "%s".__mod__, str.__mod__, operator.attrgetter("__mod__"), "{}".format
 def filled(form, value): return form % value
@@ -763,7 +767,8 @@ def fit(value):
         lambda: "{}".format(c), lambda: c.__repr__(), lambda: as_text(c), lambda: form(c),
         lambda: "%s" % c, lambda: as_bytes % c, lambda: b"%a" % c, lambda: table["form"] % c,
         lambda: filled("%s", c), lambda: modulo(c), lambda: of_class("%s", c), lambda: got("%s")(c),
-        lambda: operator.imod("%s", c), lambda: jax.tree_util.keystr((c,)),
+        lambda: operator.imod("%s", c), lambda: jax.tree_util.keystr((c,)), lambda: Name(c),
+        lambda: string.Formatter().format_field(c, ""), lambda: "ab"[isinstance(c, Copied) :],
     ):
         yield jit(lambda x: x * c * len(text()))(x)
 yield from fit(1.5)
