@@ -138,8 +138,7 @@ twice = np.frompyfunc(lambda number: 2 * number, 1, 1)
 return lambda x: twice(np.asarray(x)).astype(np.float32)
 ### single dispatch, a new container each time
 @functools.singledispatch
-def twice(x):
-    return 2 * x
+def twice(x): return 2 * x
 twice.register(str, lambda x: x)
 return twice
 ### parallel map, missed: on jax 0.8.1 jax.pmap is written in C++
@@ -157,14 +156,12 @@ mesh, spec = one_device_mesh(), P(None, "data")
 return lambda x: x * mesh.shape["data"] + len(spec)
 ### jaxtyped function
 @jaxtyping.jaxtyped(typechecker=beartype.beartype)
-def halved(x: Float[Array, "batch n"]) -> Float[Array, "batch n"]:
-    return x / 2
+def halved(x: Float[Array, "batch n"]) -> Float[Array, "batch n"]: return x / 2
 return halved
 ### checked by beartype
 factor = 3.0
 @beartype.beartype
-def scaled(x: jax.Array, times: int = 2) -> jax.Array:
-    return factor * times * x
+def scaled(x: jax.Array, times: int = 2) -> jax.Array: return factor * times * x
 return scaled
 ### flax model with a lambda
 network = Net(features=3, act=lambda x: jnp.tanh(2 * x))
@@ -176,8 +173,7 @@ layer = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
 return lambda x: jnp.sum(layer(x))
 ### cell with a function that calls another, missed: a function of a module is left as it is
 text = """
-def forward(x):
-    return 2 * x
+def forward(x): return 2 * x
 cell_loss = lambda x: jnp.mean(forward(x) ** 2)
 """
 return run_cell(text, "cell_loss")

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
@@ -313,7 +313,8 @@ def no_recompiles(
     """
     _check_mode(mode, ("raise", "warn"))
     _check_limit("warmup", warmup)
-    if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
+    is_one = isinstance(allow, str) or not isinstance(allow, Iterable)
+    if is_one or not all(isinstance(name, str) for name in allow):
         raise LimitError(
             f"allow must be names of functions, not {allow!r}.",
             f"Write allow=({allow if isinstance(allow, str) else 'evaluate'!r},).",

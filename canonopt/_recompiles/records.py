@@ -594,6 +594,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
         of_self = getattr(attribute(function, "__self__"), "__dict__", ())
         names = [f"self.{n}" if n in of_self else "" if k == "attribute" else n for k, n in named]
         lines = "; ".join(f"{name} = jnp.asarray({name})" for name in names if name)
+        lines += ", outside of functions," if lines and any(n[:6] == "global" for n in own) else ""
         return NUMPY.format(lines or f"jnp.asarray for {', '.join([*arrays][:3]) or 'it'}")
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))

@@ -166,8 +166,9 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.counter,
-        "to count traces, write canonopt.compile_log in place of {d.counter}: a function that "
-        "changes something, while it is traced or in a callback, is not shared",
+        "to count traces, write canonopt.compile_log in place of {d.counter}; return what else it "
+        "keeps: a function that changes something, while it is traced or in a callback, is not "
+        "shared",
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     Rule(

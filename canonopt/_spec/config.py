@@ -319,7 +319,7 @@ def _enveloped(data: Any) -> dict[str, Any]:
     example = {"canonopt": {"format": 1}, "spec": {"optax": "adam", "learning_rate": 0.001}}
     raise ConfigError(
         f"The data need the form of {json.dumps(example)}, and are {_text(table)}.",
-        "Write what canonopt.to_config returns, or install the version of canonopt that did.",
+        "Write what canonopt.to_config returns; a newer format needs a newer canonopt.",
     )
 
 

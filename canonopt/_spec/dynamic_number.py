@@ -122,8 +122,9 @@ def _refuse(self: Dynamic, *others: Any) -> Any:
     if not all(isinstance(other, NUMBERS | Dynamic) for other in others):
         return NotImplemented  # an array then uses its `__jax_array__`
     raise DynamicSpecError(
-        f"{self!r} is a leaf of a spec, and no number to compute with or to compare.",
-        "Compute first: canonopt.dynamic(0.1 * rate). Its value is float(number).",
+        f"{self!r} is a leaf of a spec: it cannot be computed with or compared.",
+        "Pass it to a factory of canonopt, or to yours under canonopt.canonical; or compute first: "
+        "canonopt.dynamic(0.1 * rate). Its value is float(number).",
     )
 
 

@@ -214,7 +214,17 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     """Return the spec with these parameters, whose arrays are its leaves."""
     parameters, by_path = _take_out(parameters)
     children, static = tuple(by_path.values()), tuple(parameters.values())
-    reading = read(factory.held, static)
+    try:
+        reading = read(factory.held, static)
+    except HoldsArray:  # such as one in a frozen dataclass
+        names = [name for name, value in parameters.items() if _holds_array(value)]
+        raise DynamicSpecError(
+            f"{', '.join(names)} of {factory.expression} has an array or a canonopt.dynamic "
+            "number in an object whose class is no pytree.",
+            "Pass the number as an argument of its own, or make the class an equinox.Module or a "
+            "NamedTuple.",
+            path=names[0],
+        ) from None
     new = Template(factory, parameters, tuple(by_path), tuple(map(_type_of, children)))
     key = (token_of(factory), new.types, reading.key)
     template = _templates.get(key) if reading.is_comparable else None
@@ -232,6 +242,14 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
         new = _templates.setdefault(key, new)
     is_whole = all(map(operator.is_, deferred.flat[0], children))
     return _put_together(new, children, deferred.made if is_whole else None)
+
+
+def _holds_array(value: Any) -> bool:
+    try:
+        read((), (value,))
+    except HoldsArray:
+        return True
+    return False
 
 
 def _first_member(child: Any) -> Any:
@@ -305,10 +323,10 @@ SpecT = TypeVar("SpecT", bound=Configured)
 
 
 @overload
-def dynamic(value: SpecT, /, *names: str) -> SpecT: ...
+def dynamic(value: SpecT, *names: str) -> SpecT: ...
 @overload
-def dynamic(value: Any, /) -> Any: ...
-def dynamic(value: Any, /, *names: str) -> Any:
+def dynamic(value: Any) -> Any: ...
+def dynamic(value: Any, *names: str) -> Any:
     """Make a hyperparameter traced: another value causes no other trace and no other compile.
 
     ```python

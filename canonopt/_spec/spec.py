@@ -288,8 +288,8 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
     parts = dict(_walk(spec))
     # Between quotes, `lr` is a key of a dict, and stays.
     wanted = re.sub(r"(?<![\w'])lr(?![\w'])", "learning_rate", name)
-    found = [path for path in parts if path == wanted]
-    found = found or [path for path in parts if path.endswith(f".{wanted}")]
+    found = [path for path in (name, wanted) if path in parts][:1]
+    found = found or [path for path in parts if path.endswith((f".{name}", f".{wanted}"))]
     if len(found) == 1:
         return found[0], parts[found[0]]
     if found:

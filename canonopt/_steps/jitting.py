@@ -148,7 +148,7 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     - `options`: the options of `jax.jit`.
 
     **Returns:** a function that is called as one of `jax.jit`, with its methods: `lower`, `trace`,
-    `eval_shape` and `clear_cache`. After these, it acts as one of `jax.jit`, and is not shared.
+    `eval_shape` and `clear_cache`. After one of these, it is as one of `jax.jit`, not shared.
 
     **Raises:** the errors of `jax.jit`, and `DeletedArrayError` if a captured array was deleted or
     donated: its data is not in the program.
@@ -159,7 +159,7 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
 
 
 def keep_programs(limit: int) -> None:
-    """Set how many programs `canonopt.jit` and `canonopt.filter_jit` keep, 1,024 at first.
+    """Set how many programs `canonopt.jit` and `canonopt.filter_jit` keep (1,024).
 
     The programs that were used least recently go first. A program that is in use stays as long as
     its function does.

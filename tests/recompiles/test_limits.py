@@ -662,6 +662,7 @@ def test_eager_work_is_told_by_its_line():
     [
         ({"mode": "record"}, r"mode must be one of 'raise', 'warn', not 'record'. Write mode='rai"),
         ({"allow": "step"}, r"allow must be names of functions, not 'step'. Write allow=\('step',"),
+        ({"allow": len}, r"allow must be names of functions, not <built-in function len"),
         ({"allow": [len]}, r"allow must be names of functions, not \[<built-in function len"),
         ({"warmup": True}, "warmup must be an int, not True. Write warmup=1"),
         ({"warmup": -1}, "warmup must be 0 or more, not -1. Write warmup=1"),

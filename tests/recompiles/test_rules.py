@@ -56,7 +56,7 @@ traces = []
 def make(traces, data): return JIT(lambda x: traces.append(1) or x - data)
 [make(traces, jnp.float32(i))(1.0) for i in range(3)]
 = was traced and compiled again, twice
-= hint: to count traces, write canonopt.compile_log in place of traces: a function
+= hint: to count traces, write canonopt.compile_log in place of traces; return what else it keeps
 ### a method that counts
 class Trainer:
     traces = 0
@@ -97,8 +97,7 @@ for lr in (0.1, 0.2):
 = update.learning_rate: static value: 0.1 -> 0.2
 ### an item of a static tuple
 step = jax.jit(lambda functions: 0, static_argnums=0)
-for _ in range(2):
-    step((abs, lambda x: x))
+for _ in range(2): step((abs, lambda x: x))
 = functions[1]: callable: function <lambda> -> another object made by the same code
 ### a function that Equinox wraps
 for wrap in (eqx.filter_vmap, eqx.filter_vmap, eqx.filter_grad, eqx.filter_grad):
@@ -127,8 +126,7 @@ class Agent:
 ### the call that has more in common
 losses = (lambda x: x), (lambda x: 2 * x)
 def make(loss, optim): return OURS(lambda x: loss(optim.update(x, optim.init(x))[0]))
-for loss, lr in ((0, 0.1), (1, 0.1), (0, 0.2)):
-    make(losses[loss], canonopt.sgd(lr))(1.0)
+for loss, lr in ((0, 0.1), (1, 0.1), (0, 0.2)): make(losses[loss], canonopt.sgd(lr))(1.0)
 = captured variable 'optim' canonopt.sgd(learning_rate=0.1) -> function
 = hint: build optim once, with numbers that change as canonopt.dynamic(number)
 ### operations under vmap
@@ -198,15 +196,13 @@ def make(tx):
 = function: function make.<locals>.step with captured variable 'step_size' -0.001 -> f
 = hint: build tx entirely from canonopt in place of optax, with numbers that change as canonopt.dyn
 ### what a library hides
-for _ in range(2):
-    jax.jit(lambda x, names=iter("abc"): x)(1.0)
+for _ in range(2): jax.jit(lambda x, names=iter("abc"): x)(1.0)
 = has state that canonopt cannot read.
 = Or make the function once, in a function under functools.cache.
 ### a count that a step returns under filter_jit
 step = eqx.filter_jit(lambda count, x: x + count)
 count = 0
-for _ in range(3):
-    count = step(count, jnp.int32(1))
+for _ in range(3): count = step(count, jnp.int32(1))
 = count: scalar: 0 -> int32[]
 = hint: pass count as an array of one dtype: jnp.asarray(count, dtype)
 ### a jit of canonopt's that reads another array
@@ -224,8 +220,7 @@ step = jax.jit(lambda tx, x: tx.init(x), static_argnums=0)
 ### a flag beside a length that grows
 step = jax.jit(lambda x, flag: x, static_argnums=1)
 for n in range(2, 10):
-    for flag in (True, False):
-        step(np.ones(n), flag)
+    for flag in (True, False): step(np.ones(n), flag)
 = expected: 2 variants are few, flag: static value: True -> False
 = x grows by one each time
 ### a flag by keyword and by position, with another value between
@@ -305,8 +300,7 @@ def make(optim): return JIT(lambda x: optim.update(x, optim.init(x))[0])
 helper = type(jax)("helper")
 exec("def scaled(count): return RATE * 0.5**count", vars(helper))
 def fit(optim): return JIT(lambda x: optim.update(x, optim.init(x))[0])(np.ones(1))
-for helper.RATE in (1.0, 2.0, 3.0):
-    fit(canonopt.sgd(lambda count: helper.scaled(count)))
+for helper.RATE in (1.0, 2.0, 3.0): fit(canonopt.sgd(lambda count: helper.scaled(count)))
 = with global 'RATE' 1.0 -> function
 = with global 'RATE' 2.0
 ### schedules of Optax in a trainer
@@ -348,14 +342,12 @@ for mode in ("train", "eval"):
 from jax.experimental.xla_metadata import set_xla_metadata
 step = jax.jit(lambda x: x * 2)
 for part in "ab":
-    with set_xla_metadata(part=part):
-        step(1.0)
+    with set_xla_metadata(part=part): step(1.0)
 = set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}
 = hint: the same set_xla_metadata in every call
 ### a spec with a traced number, and another number
 step = jax.jit(lambda optim, x: x)
-for decay in (0.1, 0.2):
-    step(canonopt.adamw(canonopt.dynamic(1e-3), weight_decay=decay), 1.0)
+for decay in (0.1, 0.2): step(canonopt.adamw(canonopt.dynamic(1e-3), weight_decay=decay), 1.0)
 = optim.weight_decay: static value: 0.1 -> 0.2
 = hint: write canonopt.dynamic(number) for optim.weight_decay
 ### a schedule with a traced number, and another count
@@ -374,8 +366,7 @@ for optim, dtype in ((first, jnp.float32), (second, jnp.bfloat16), (second, jnp.
 = hint: give x one dtype in every call
 ### leaves that change in one way
 step = jax.jit(lambda params: params)
-for dtype in (jnp.bfloat16, jnp.float32):
-    step({name: jnp.ones(2, dtype) for name in "abcd"})
+for dtype in (jnp.bfloat16, jnp.float32): step({name: jnp.ones(2, dtype) for name in "abcd"})
 = hint: give params['a'], params['b'], params['c'] and 1 more one dtype in every call
 ### a field of a static config
 @dataclasses.dataclass(frozen=True)
@@ -439,8 +430,7 @@ class Net:
     def apply(self, x): return x * self.config.rate
 step = jax.jit(lambda apply, x: apply(x), static_argnums=0)
 for wrap in (lambda apply: apply, canonopt.canonicalize):
-    for _ in range(2):
-        step(wrap(Net().apply), 1.0)
+    for _ in range(2): step(wrap(Net().apply), 1.0)
 = hint: apply is new each time: its owner, script.Net object, is a Net, which may change
 ### an optimizer around another one
 step = jax.jit(lambda x, tx: tx.init({"w": x}), static_argnums=1)
@@ -466,7 +456,7 @@ for b1 in (0.9, 0.8):
 for _ in range(2):
     x, y = np.ones(2), np.zeros(2)
     JIT(lambda w: w * x + y)(jnp.ones(2))
-= Write x = jnp.asarray(x); y = jnp.asarray(y) before the function is made
+= Write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions, before the function is made
 ### an array of NumPy in a function that our jit does not share
 def make(data): return OURS(lambda x: x - np.mean(data))
 [make(np.atleast_1d(3.0 + i))(1.0) for i in range(3)]
@@ -474,8 +464,7 @@ def make(data): return OURS(lambda x: x - np.mean(data))
 =| Write data = jnp.asarray(data)
 ### an array whose value a function that our jit does not share asks for
 def make(data): return OURS(lambda x: x - float(data))
-for i in range(3):
-    make(jnp.asarray(3.0 + i))(1.0)
+for i in range(3): make(jnp.asarray(3.0 + i))(1.0)
 = hint: the function itself is new each time: it asks for the value of an array that it captures.
 =| Pass the array
 ### a step of nnx that is made again
@@ -504,10 +493,8 @@ def make(config): return JIT(lambda x: x * config["lr"])
 ### settings that only our jit compares
 def make(): return canonopt.jit(lambda x: x * 2)
 make()(1.0)
-with np.errstate(over="raise"):
-    make()(1.0)
-with jax.debug_nans(True):
-    make()(1.0)
+with np.errstate(over="raise"): make()(1.0)
+with jax.debug_nans(True): make()(1.0)
 = np.errstate: context: {'divide': 
 = jax_debug_nans: context: False -> True
 """)

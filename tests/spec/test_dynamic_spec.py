@@ -127,6 +127,17 @@ def test_a_node_of_any_kind_is_made_again_with_what_is_traced(node, step):
     np.testing.assert_allclose(jax.jit(updates_of)(optim, PARAMS)["w"], 0.5)
 
 
+class Config(eqx.Module):
+    lr: float
+
+
+def test_a_path_in_a_config_of_the_user_is_found_as_it_is_written():
+    optim = canonopt.canonical(lambda config: canonopt.sgd(config.lr))(Config(0.5))
+    for name in ("config.lr", "lr"):
+        assert repr(canonopt.dynamic(optim, name).config.lr) == "canonopt.dynamic(0.5)"
+    assert float(canonopt.dynamic(value=0.5)) == 0.5  # as Hydra passes it
+
+
 IN_A_SPEC = canonopt.canonical(lambda rate: optax.scale(rate))
 
 

@@ -1,5 +1,6 @@
 """The mistakes of a newcomer: each is an error where it is made, which says what to write."""
 
+import dataclasses
 import functools
 import re
 from typing import NamedTuple
@@ -24,6 +25,7 @@ NAMES = {
     **{"canonopt": canonopt, "optax": optax},
     **{name: getattr(canonopt, name) for name in ("adam", "adamw", "chain", "clip", "sgd")},
     **{"model": model(), "dynamic": canonopt.dynamic},
+    "Frozen": dataclasses.make_dataclass("Frozen", ["lr"], frozen=True),
 }
 
 
@@ -74,8 +76,11 @@ dynamic(optax.sgd(0.1), 'lr') | Build the optimizer with canonopt in place of op
 round(dynamic(0.1)) | canonopt.dynamic(0.1) is a leaf of a spec
 dynamic(scheduled(0.1), 'args[1].lr') | and no number. Name a number in it: canonopt.dynamic(spec, \
     'args[1].learning_rate.init_value').
-2 * dynamic(0.1) | canonopt.dynamic(0.1) is a leaf of a spec, and no number to compute with
--dynamic(0.1) | or to compare. Compute first: canonopt.dynamic(0.1 * rate).
+2 * dynamic(0.1) | canonopt.dynamic(0.1) is a leaf of a spec: it cannot be computed with or
+-dynamic(0.1) | under canonopt.canonical; or compute first: canonopt.dynamic(0.1 * rate).
+optax.adam(dynamic(0.1)) | Pass it to a factory of canonopt, or to yours under canonopt.canonical
+adam(Frozen(dynamic(0.1))) | learning_rate of canonopt.adam has an array or a canonopt.dynamic \
+    number in an object whose class is no pytree. Pass the number as an argument of its own, or
 dynamic(0.1) > 0 | canonopt.dynamic(0.1) is a leaf of a spec
 dynamic(sgd(0.1), 'momentum') | takes a number or an array, and momentum is None. Write \
     canonopt.dynamic(1e-3).

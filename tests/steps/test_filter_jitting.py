@@ -141,26 +141,21 @@ def refused(error, words, function, *args, **kwargs):
 
 class Model(eqx.Module):
     weight: jax.Array
-    def __call__(self, x):
-        return self.weight * x
+    def __call__(self, x): return self.weight * x
     @filter_jit
-    def method(self, x, *, scale=1.0):
-        return self.weight * x * scale
+    def method(self, x, *, scale=1.0): return self.weight * x * scale
 """
 PROGRAMS = named_texts("""
 ### a new trace sees the value that it was called with
 step = filter_jit(lambda x, n: (x, n))
 yield step(X, 1), step(X, True), step(X[:2], True)
 held = filter_jit(lambda x, layer: (x, layer.size))
-for _ in range(3):
-    held(X, Layer(X, size=1))
-for i in range(1, 4):
-    yield held(jnp.ones(10 + i), Layer(X, size=True))
+for _ in range(3): held(X, Layer(X, size=1))
+for i in range(1, 4): yield held(jnp.ones(10 + i), Layer(X, size=True))
 ### functions of all kinds
 model = Model(X)
 partials = jax.tree_util.Partial(jnp.multiply, X), eqx.Partial(model)
-for function in (model, model.__call__, *partials):
-    yield filter_jit(function)(2.0 * X)
+for function in (model, model.__call__, *partials): yield filter_jit(function)(2.0 * X)
 yield model.method(X), model.method(X, scale=2.0), Model.method(model, X)
 made = functools.partial(jnp.multiply, 2.0), jax.jit(activation), filter_jit(activation)
 yield [filter_jit(function)(X) for function in made]
@@ -206,8 +201,7 @@ yield refused(ValueError, "'all-except-first'", filter_jit, activation, donate="
 yield refused(TypeError, "", filter_jit, None)
 ### errors in the program
 @filter_jit
-def check(x):
-    return eqx.error_if(x, x[0] > 0, "the first is positive")
+def check(x): return eqx.error_if(x, x[0] > 0, "the first is positive")
 outer = filter_jit(lambda x: check(x))
 for function in (check, outer, check):
     yield function(X)
@@ -231,8 +225,7 @@ step = filter_jit(lambda tree: tree)
 def changed(module, *changes):
     for change in (lambda _: None, *changes):
         change(module)
-        for _ in range(3):
-            yield jax.tree.leaves(step(module))
+        for _ in range(3): yield jax.tree.leaves(step(module))
 a_list, a_dict = Holder(([X],)), Holder(Holder({"a": X}))
 to_first = lambda m: m.content[0].__setitem__(0, X + 1)
 yield from changed(a_list, to_first, lambda m: m.content[0].append(X))
@@ -253,8 +246,7 @@ yield total(Initialised()), total(Initialised()), found
 ### an optimizer that is returned
 def fit(optim):
     @filter_jit
-    def returns_optim(optim, held, x):
-        return optim, held, optim.update(x, optim.init(x), x)[0]
+    def returns_optim(optim, held, x): return optim, held, optim.update(x, optim.init(x), x)[0]
     found, held, updates = returns_optim(optim, {"held": optim}, X)
     yield updates, type(found) is type(held["held"]) is type(optim)
     if not jax.tree.leaves(eqx.filter(optim, eqx.is_array)):  # else its numbers are other arrays
@@ -266,8 +258,7 @@ for make in (
     lambda: optax.sgd(0.1),
     lambda: canonopt.adam(optax.cosine_decay_schedule(1e-3, 10)),
 ):
-    for _ in range(3):
-        yield from fit(make())
+    for _ in range(3): yield from fit(make())
 ### a sentinel that is returned
 for sentinel in (object(), ..., NotImplemented, None, eqx.nn.State, len, np.dtype("float32")):
     for _ in range(2):

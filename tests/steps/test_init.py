@@ -85,7 +85,9 @@ def test_a_loss_that_is_no_scalar(loss, has_aux, message):
 
 @pytest.mark.parametrize("optim", [None, 1e-3, canonopt.adam])
 def test_the_optimizer_forgotten_or_not_built(optim):
-    with pytest.raises(errors.NotATransformationError, match="needs the optimizer by name, optim="):
+    with pytest.raises(
+        errors.NotATransformationError, match="needs an optimizer, by name, and got optim="
+    ):
         canonopt.init_like_grads(model(), loss_fn, X, optim=optim)
 
 

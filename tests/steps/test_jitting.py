@@ -183,8 +183,7 @@ OPTIONS = [
 ]
 def called(options, *args, **kwargs):
     array = xs + 1
-    def step(x, n, *, k=2):
-        return x * n * k + array
+    def step(x, n, *, k=2): return x * n * k + array
     return jit(step, **options)(xs + 0, *args, **kwargs)
 for options in OPTIONS:
     for args, kwargs in [((3,), {}), ((), {"n": 3, "k": 4}), (([3],), {}), ((), {}), ((3, 4), {})]:
@@ -209,8 +208,7 @@ def failing(error, array):
         raise error("mine", array is None)
     return outcome(jit(step), 1.0)
 for error in (Failure, KeyError, ValueError, StopIteration, KeyboardInterrupt):
-    for array in (xs, np.arange(8.0), None):
-        yield failing(error, array)
+    for array in (xs, np.arange(8.0), None): yield failing(error, array)
 ### errors of the arguments and of the output
 for args in ((), (1, 2), ("text",), (object(),), (np.ones(3),)):
     yield outcome(jit(lambda x: x * xs), *args)[:2]

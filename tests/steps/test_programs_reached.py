@@ -26,8 +26,7 @@ x, xs, many, rate = jnp.float32(3.0), jnp.arange(3.0), jnp.arange(8.0), 1.0
 
 def scaled(self, x): return self.w * x * rate
 
-def kept(log, value):
-    log.append(float(value))
+def kept(log, value): log.append(float(value))
 
 def attempt(function, *args):
     try:
@@ -331,8 +330,7 @@ get_config = names["get_config"]
 for stack, module in ([], "config"), (values, "base"), (values, "module"):
     parts = {"frame_stack": stack, "interceptor_stack": stack, "get_config": get_config}
     sys.modules[f"haiku._src.{module}"] = types.SimpleNamespace(**parts)
-    for values[0] in (2.0, 3.0):
-        yield jit(lambda x: x * get_config())(x)
+    for values[0] in (2.0, 3.0): yield jit(lambda x: x * get_config())(x)
     del sys.modules[f"haiku._src.{module}"]
 ### an instance with slots that holds an array
 @attrs.define
@@ -387,8 +385,7 @@ def fit(change):
         change(f)
         return x * f()
     step = jit(step)
-    for _ in range(2):
-        yield step(x), f.calls, len(f.items), [*f.named], f.__defaults__
+    for _ in range(2): yield step(x), f.calls, len(f.items), [*f.named], f.__defaults__
 yield from fit(lambda f: setattr(f, "calls", f.calls + 1))
 yield from fit(lambda f: setattr(f, "__defaults__", (2.0,)))
 yield from fit(lambda f: f.items.append(1))
@@ -479,8 +476,7 @@ def fit(make, factor):
     rules["k"] = 9.0
     yield jax.grad(step)(xs + 1)
 for make in (with_jvp, with_vjp):
-    for factor in (3.0, 3.0, xs + 1):
-        yield from fit(make, factor)
+    for factor in (3.0, 3.0, xs + 1): yield from fit(make, factor)
 ### rules that read what changes before they run, slow
 config = {"rate": 0.0}
 through = jax.custom_vjp(lambda x: x * 2)
@@ -534,8 +530,7 @@ def fit(value):
 yield from map(fit, (2.0, 2.0, 3.0))
 ### attributes of functions that are wrapped
 @jaxtyping.jaxtyped(typechecker=beartype.beartype)
-def checked(x: Any) -> Any:
-    return x * checked.weight
+def checked(x: Any) -> Any: return x * checked.weight
 inner = jit(lambda x: x)
 def fit(weight):
     checked.weight = inner.weight = weight
@@ -570,8 +565,7 @@ for kind in ("partial", "attribute"):
 ### a long chain of objects
 def fit(array):
     chain = array
-    for _ in range(1500):
-        chain = (chain,)
+    for _ in range(1500): chain = (chain,)
     def total(x):
         found = chain
         while isinstance(found, tuple):
@@ -633,8 +627,7 @@ class Method(enum.Enum): ENCODE = "encode"
 -> functools.partial(model.apply, {}, method="encode")(x)
 ~ rate = 5.0
 def static(x, method): return model.apply({}, x, method=method)
-for rate in (1.0, 5.0):
-    yield jit(static, static_argnums=1)(x, "encode")
+for rate in (1.0, 5.0): yield jit(static, static_argnums=1)(x, "encode")
 ### what a library keeps
 class Options:
     rate = 1.0
@@ -680,8 +673,7 @@ yield fit(pair, pair)
 ### values that are computed while traced
 c = jnp.array([1, 4])
 def step(x):
-    with jax.ensure_compile_time_eval():
-        n = c.max()
+    with jax.ensure_compile_time_eval(): n = c.max()
     return jax.lax.fori_loop(0, n, lambda _, y: y * 1.5, x)
 yield jax.grad(jit(step))(x)
 yield jit(step)(x)
@@ -791,8 +783,7 @@ def fit(cls):
     yield jit(lambda x: x * issubclass(s.return_annotation, float))(x)
     yield jit(lambda x: x * len(s.parameters["value"].annotation.__name__))(x)
 for kind in (float, int):
-    for name in ("Scale", "Rate"):
-        yield from fit(type(name, (kind,), {"__repr__": None}))
+    for name in ("Scale", "Rate"): yield from fit(type(name, (kind,), {"__repr__": None}))
 ### a class that its method calls
 class Made:
     def __init__(self): self.rate = rate
@@ -866,14 +857,11 @@ yield jax.lax.scan(lambda c, y: (c + outer(y), c), 0.0, xs)
 ### settings differ between calls, slow
 def fit(array):
     step = jit(lambda x: x * array)
-    with jax.disable_jit():
-        yield step(x), step(xs)
+    with jax.disable_jit(): yield step(x), step(xs)
     yield step(x)
-    with jax.enable_x64(True):
-        yield attempt(step, np.float32(0.1))
+    with jax.enable_x64(True): yield attempt(step, np.float32(0.1))
     yield step(np.float64(0.1))
-    with jax.checking_leaks():
-        yield step(xs), jit(lambda x: x + array)(x)
+    with jax.checking_leaks(): yield step(xs), jit(lambda x: x + array)(x)
     with jax.debug_nans(True):
         yield attempt(jit(lambda x: x / array * 0), 0.0)
         yield attempt(jit(lambda x: jnp.log(x - 1) + array), x)
@@ -884,8 +872,7 @@ yield from fit(np.arange(3.0))
 def fit(array, value): return jit(lambda x: x * array)(value)
 arrays = [jnp.asarray(2.0), jnp.float32(2), jnp.int32(2), jnp.bfloat16(2), 2, True]
 for array in (*arrays, np.float64(2), np.array([2], np.int8), np.array([1 + 2j])):
-    for value in (np.float16(1.5), 1, 1.5, np.int8(3)):
-        yield fit(array, value)
+    for value in (np.float16(1.5), 1, 1.5, np.int8(3)): yield fit(array, value)
 for weak in (arrays[0], jax.device_put(arrays[0], jax.devices()[0])):
     yield jit(lambda x: x * weak)(jnp.ones(2, jnp.bfloat16))
     yield jit(lambda x: x * weak, donate_argnums=0)(jnp.ones(2, jnp.bfloat16))
@@ -969,8 +956,7 @@ def make(rate):
     def body(p): return p * config["rate"]
     return config, lambda: jit(lambda p: jax.lax.cond(True, body, body, p))
 config, new = make(0.1)
-for config["rate"], p in ((0.1, x), (0.5, jnp.ones(2)), (0.1, jnp.ones(2))):
-    yield new()(p)
+for config["rate"], p in ((0.1, x), (0.5, jnp.ones(2)), (0.1, jnp.ones(2))): yield new()(p)
 yield make(0.1)[1]()(jnp.ones(2))
 ### an old trace from where nothing is shared
 config, data = {"rate": 1.0}, np.ones(3)
@@ -1054,8 +1040,7 @@ ALL_USES += [("Passed", use) for use in USES_OF_PASSED.strip().splitlines()]
 @pytest.mark.parametrize(("cls", "use"), ALL_USES, ids=[use for _, use in ALL_USES])
 def test_an_object_counts_as_a_whole_where_it_is_used_as_one(cls, use, w):
     text = f"""
-    def fit(c):
-        return jit(lambda x: x * ({use}) * c.w)(x)
+    def fit(c): return jit(lambda x: x * ({use}) * c.w)(x)
     one = {cls}(1.0, {w})
     yield fit(one)
     one.rate = 2.0
