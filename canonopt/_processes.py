@@ -63,7 +63,7 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
         Arrays may be `jax.ShapeDtypeStruct`s.
     - `timeout`: the number of seconds to wait for the other processes.
 
-    **Returns:** None; in a program of one process, at once.
+    **Returns:** None. With one process it returns immediately.
 
     **Raises:** `ProcessMismatchError` for the first part that differs: `path`, with `before` in
     process 0 and `after` in the process that differs. `MissingProcessError` if a process does not

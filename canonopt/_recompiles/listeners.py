@@ -140,11 +140,11 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     ```
 
     A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
-    `jax.eval_shape` count, and so do runs that fail. If a `jax.checkpoint` of a function is made
-    again, each trace of the checkpoint counts, though JAX may have the trace of the function. A
-    compile is one XLA compile. If JAX's persistent cache has the program, it is a cache hit
-    instead. The backward pass that `jax.grad` makes of a jitted function is a program of its own,
-    counted in `backward_compiles`.
+    `jax.eval_shape` count, and so do runs that fail. If you wrap a function in `jax.checkpoint`
+    again, the trace of each wrapper counts, even where JAX reuses the function's own. A compile is
+    one XLA compile. If JAX's persistent cache has the program, it is a cache hit instead. The
+    backward pass that `jax.grad` makes of a jitted function is a program of its own, counted in
+    `backward_compiles`.
 
     **Arguments:**
 
@@ -156,8 +156,8 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     `log.functions`, `log.helpers` for what JAX and libraries compile, by the line of yours that ran
     it, and `print(log)` for a table with what differed each time, and whether it could be avoided.
 
-    **Raises:** `UnsupportedVersionError` if JAX has changed so that canonopt cannot count: at the
-    start, or at the end if JAX reported no compiles.
+    **Raises:** `UnsupportedVersionError` if this version of JAX does not report what canonopt
+    counts: at the start of the block, or at its end if no compile was reported.
     """
     log = CompileLog()
     watch = StaleWatch(log.stale.append, log.note_problem) if stale else contextlib.nullcontext()

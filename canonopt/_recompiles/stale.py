@@ -798,12 +798,13 @@ def assert_not_stale() -> Iterator[None]:
 
     ```
 
-    The names in the code of a function, and of functions of yours that it calls, show the values
-    that they read. If one has changed, the function is traced again, apart from JAX's caches. If
-    that gives the same program, nothing is raised. A function that has effects (it counts its runs,
-    prints, reads a file) is not traced again, and raises nothing; `compile_log(stale=True)` reports
-    it as unconfirmed. A function that was traced before the block is compared with the values that
-    it read in an earlier block, or else at its first call in this one.
+    canonopt finds the values to compare by the names in the code of the function, and of your
+    functions that it calls. If one has changed, the function is traced again, apart from JAX's
+    caches. If that gives the same program, nothing is raised. A function that has effects (it
+    counts its runs, prints, reads a file) is not traced again, and raises nothing;
+    `compile_log(stale=True)` reports it as unconfirmed. A function that was traced before the block
+    is compared with the values that it read in an earlier block, or else at its first call in this
+    one.
 
     This watches all threads. When it raises an error, the program has run, and its result is lost,
     even if arguments were donated.

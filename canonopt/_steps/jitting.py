@@ -148,7 +148,7 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     - `options`: the options of `jax.jit`.
 
     **Returns:** a function that is called as one of `jax.jit`, with its methods: `lower`, `trace`,
-    `eval_shape` and `clear_cache`. After one of these, it is as one of `jax.jit`, not shared.
+    `eval_shape` and `clear_cache`. After that it acts as one of `jax.jit`, not shared.
 
     **Raises:** the errors of `jax.jit`, and `DeletedArrayError` if a captured array was deleted or
     donated: its data is not in the program.

@@ -213,8 +213,8 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
 
     - `params`: the model, any pytree. `None` stays `None`.
     - `updates`: a pytree of the same structure, for example what `optim.update` returns for the
-        gradients of `equinox.filter_grad`. `None` leaves the leaf, or the part of the model, at its
-        place as it is; leaves that are not arrays or numbers need that.
+        gradients of `equinox.filter_grad`. `None` leaves that leaf or subtree unchanged. Leaves
+        that are neither arrays nor numbers must have `None`.
 
     **Returns:** a pytree of the type of `params`. Sums are arrays, even those of NumPy arrays and
     of Python numbers, which become weakly typed as in a trace. For a `jax.ShapeDtypeStruct` in the
