@@ -225,12 +225,15 @@ OLD_TRACE = Reason(
 )
 
 
-def mutable(value: Any) -> Reason:
+def mutable(value: Any, is_of_library: bool) -> Reason:
     """Return the reason for an instance whose attributes can be set."""
     kind = type(value).__qualname__
+    why = f"is a {kind}, which may change"
+    if is_of_library:
+        return Reason(why, f"Pass what is read of it, in place of the {kind}.")
     key = "vars" if type(value).__dictoffset__ else "lambda x: x.name"
     return Reason(
-        f"is a {kind}, which may change",
+        why,
         f"Make {kind} a frozen dataclass, or pass what is read of it as an argument, or promise "
         f"that its instances do not change: canonopt.register_constant({kind}, key={key}).",
     )

@@ -292,7 +292,7 @@ def _is_by_name(cls: type) -> bool:
 def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
     if not reader.was_seen(value, mode):
         reader.add_class(type(value))
-        reader.enter_mutable(value, mode, mutable(value))
+        reader.enter_mutable(value, mode, mutable(value, is_of_library=type(value) in LOGGERS))
         reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
     reader.add_instance(value)
 
@@ -308,7 +308,8 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     if _is_unbound_linen_module(value):
         attributes = {n: part for n, part in attributes.items() if n not in _OF_LINEN}
     elif not _is_frozen(cls):
-        mode = reader.enter_mutable(value, "held" if mode == "given" else mode, mutable(value))
+        reason = mutable(value, is_library_class(cls))
+        mode = reader.enter_mutable(value, "held" if mode == "given" else mode, reason)
         reader.note_passed(cls)
     if mode in ("given", "now") and is_module_class(cls):
         # The leaves of a module are given, like those of a dict. Whoever made the module holds its

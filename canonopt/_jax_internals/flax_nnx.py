@@ -20,6 +20,8 @@ class ModuleParts:
 
     static: list[tuple[str, Any]] = attrs.field(factory=list)
     children: list[tuple[str, Any]] = attrs.field(factory=list)
+    # The static data of pytrees that are children, such as an optimizer without arrays.
+    data: list[tuple[str, Any]] = attrs.field(factory=list)
     # Other static data of the module, which has no name.
     rest: Any = None
 
@@ -28,9 +30,9 @@ def module_parts(value: Any) -> ModuleParts | None:
     """Return the parts of an nnx module, of its `GraphDef`, or of the `NodeStates` of `nnx.jit`.
 
     Relies on `nodes` and `attributes` of a `GraphDef`, which list the nodes and their attributes
-    depth first; on `_graphdef` and `states` of a `NodeStates`; and on `_pytree__nodes` of a
-    module, which says of each attribute whether it is a child. Returns None for other values, and
-    if Flax has changed.
+    depth first; on the `type` of a node and the structure in the `metadata` of a `GenericPytree`;
+    on `_graphdef` and `states` of a `NodeStates`; and on `_pytree__nodes` of a module, which says
+    of each attribute whether it is a child. Returns None for other values, and if Flax has changed.
     """
     try:
         own = attribute(value, "__dict__")
@@ -65,6 +67,10 @@ def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: Mod
     node = next(nodes)
     if type(node).__name__ == "VariableDef":
         parts.children.append((path, None))
+    elif getattr(node, "type", None).__name__ == "GenericPytree":
+        _, static = node.metadata[1].node_data() or (None, None)
+        if type(static) not in (type(None), list):  # the keys of a dict are in the paths
+            parts.data.append((path, static))
     for key, value in itertools.islice(attributes, getattr(node, "num_attributes", 0)):
         inner = f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]"
         if type(value).__name__ == "NodeAttr":

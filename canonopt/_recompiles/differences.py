@@ -474,6 +474,8 @@ class Difference:
         """
         words = self.not_static
         holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
+        if self.path.removesuffix(self.parameter) + UNNAMED_STATIC in self.new.leaves:
+            return words  # it is data
         if self.is_of_flax:
             words += ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
         elif holder is not None and holder.type.endswith("TrainState"):

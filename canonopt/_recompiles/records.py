@@ -820,7 +820,8 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
     if (module := module_parts(value)) is not None:
         call.modules_of_flax.add(root_of(path))
         leaves[path] = node_leaf(value)
-        for step, static in (*module.static, (UNNAMED_STATIC, module.rest)):
+        data = ((step + UNNAMED_STATIC, static) for step, static in module.data)
+        for step, static in (*module.static, *data, (UNNAMED_STATIC, module.rest)):
             leaves[path + step] = static_leaf(static, call.budget)
         for step, child in module.children:
             _add(call, path + step, child, inner)

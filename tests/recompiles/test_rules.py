@@ -467,6 +467,14 @@ def make(data): return OURS(lambda x: x - float(data))
 for i in range(3): make(jnp.asarray(3.0 + i))(1.0)
 = hint: the function itself is new each time: it asks for the value of an array that it captures.
 =| Pass the array
+### an optimizer of nnx that is data
+class Optimizer(nnx.Optimizer):
+    tx: object = nnx.data()
+model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
+step = nnx.jit(lambda optim, x: x)
+[step(Optimizer(model, canonopt.sgd(lr), wrt=nnx.Param), 1.0) for lr in (0.1, 0.2)]
+= optim.tx.learning_rate: static value: 0.1 -> 0.2
+= hint: write canonopt.dynamic(number) for optim.tx.learning_rate: a new value is no new trace then
 ### a step of nnx that is made again
 for _ in range(2):
     nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
