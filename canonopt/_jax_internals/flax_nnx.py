@@ -67,7 +67,7 @@ def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: Mod
     node = next(nodes)
     if type(node).__name__ == "VariableDef":
         parts.children.append((path, None))
-    elif getattr(node, "type", None).__name__ == "GenericPytree":
+    elif attribute(getattr(node, "type", None), "__name__") == "GenericPytree":
         _, static = node.metadata[1].node_data() or (None, None)
         if type(static) not in (type(None), list):  # the keys of a dict are in the paths
             parts.data.append((path, static))
