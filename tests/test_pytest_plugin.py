@@ -240,14 +240,11 @@ def test_a_jax_that_cannot_be_watched_is_an_error(session, monkeypatch):
         context.setattr("jax._src.pjit._infer_params", lambda *args: None)
         result = session("""
 @pytest.mark.max_traces(1)
-def test_marked():
-    pass
+def test_marked(): pass
 
-def test_fixture(compile_log):
-    pass
+def test_fixture(compile_log): pass
 
-def test_neither():
-    pass
+def test_neither(): pass
 """)
     result.assert_outcomes(passed=1, failed=1, errors=1)
     text = "*UnsupportedVersionError: canonopt cannot count traces and compiles with jax *"

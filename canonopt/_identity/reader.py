@@ -18,6 +18,7 @@ import functools
 import importlib.util
 import inspect
 import logging
+import operator
 import struct
 import sys
 import types
@@ -256,7 +257,7 @@ class Reader:
         else:
             for array, place in self._arrays.values():
                 self.out[place] = self._key_of_array(array)
-        reading.hides_traces |= reading.has_inner_jit or bool(self.named & _HIDE_TRACES)
+        reading.hides_traces |= reading.has_inner_jit or bool(self.named & _HIDE_TRACES_BY_NAME)
         counted = {i: self._owners[i][2] for i in self._names_of}
         reading.by_name = {i: names for i, names in counted.items() if WHOLE not in names}
         reading.key = tuple(self.out)
@@ -522,6 +523,7 @@ class Reader:
             self._constructed.update(map(id, value.__mro__))
         name = getattr(value, "__name__", None)
         self.reading.hides_traces |= name in _HIDE_TRACES
+        self._takes_remainders |= value is operator.mod or value is operator.imod
         # Under the builtin's own name, the code shows whether the text is for an error.
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
             self.note_telling(name)
@@ -656,7 +658,8 @@ class Reader:
         """Yield the attributes of an owner that code names, or that somebody may ask for."""
         if namespace.get("_is_protocol"):  # an `isinstance` asks for these
             self.named.update(_readable(namespace))
-            self.note_telling(owner.__name__)
+            if namespace.get("_is_runtime_protocol"):
+                self.note_telling(owner.__name__)
         yield from self.named.intersection(namespace)
         if self.reads_any_attribute:
             names = _readable(namespace)
@@ -749,8 +752,9 @@ _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
-# Through these JAX and Equinox use an earlier trace, and no program shows of which function.
-_HIDE_TRACES = frozenset(
-    "eval_shape make_jaxpr closure_convert inline trace lower pmap piecewise "
-    "filter_jit filter_pmap noinline export".split()
+# Through these JAX and Equinox use an earlier trace, and no program shows of which function. Users
+# may have the last ones as names of other attributes.
+_HIDE_TRACES_BY_NAME = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
+_HIDE_TRACES = _HIDE_TRACES_BY_NAME.union(
+    "pmap piecewise filter_jit filter_pmap noinline export".split()
 )

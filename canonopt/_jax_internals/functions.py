@@ -276,8 +276,8 @@ def users_function(function: Any) -> Any:
     return next((f for f in inside if not _is_of_library(f)), function)
 
 
-def static_of_pmap(function: Any) -> dict[int, Any]:
-    """Return the static arguments, by number, that `jax.pmap` has put into a function.
+def static_of_pmap(function: Any) -> tuple[Any, dict[int, Any]]:
+    """Return the function that `jax.pmap` was given, and its static arguments by number.
 
     Relies on `transforms` of a `WrappedFun`, where the transform `_argnums_partial` has them.
     """
@@ -289,8 +289,9 @@ def static_of_pmap(function: Any) -> dict[int, Any]:
                 if transform.__name__ == "_argnums_partial":
                     dynamic, fixed = given
                     numbers = (i for i in range(len(dynamic) + len(fixed)) if i not in dynamic)
-                    return dict(zip(numbers, (each.val for each in fixed), strict=True))
-    return {}
+                    values = (each.val for each in fixed)
+                    return wrapped.f, dict(zip(numbers, values, strict=True))
+    return function, {}
 
 
 def is_jitted_inside(function: Any) -> bool:

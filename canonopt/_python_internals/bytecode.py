@@ -215,7 +215,7 @@ TELLS_TRACERS = (
         *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
         *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
         *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
-        *("tree_pformat", "tree_pprint", "keystr", "pformat", "pprint", "pretty_repr", "Buffer"),
+        *("tree_pformat", "tree_pprint", "pformat", "pprint", "pretty_repr", "Buffer"),
         *("Formatter", "formatwarning", "__array_priority__", "__sizeof__"),
     }
 )
@@ -279,7 +279,8 @@ def has_format(constant: Any) -> bool:
     return not isinstance(constant, types.CodeType) and bool(_FORMAT.search(repr(constant)))
 
 
-_FORMAT = re.compile(r"%(?:\(|[-#0 +]*[\d*]*\.?[\d*]*[hlL]?[diouxXeEfFgGcrsab])")
+# Other conversions than to a text ask a tracer for its value, which is an error.
+_FORMAT = re.compile(r"%(?:\([^)]*\))?[-#0+]*[\d*]*\.?[\d*]*[hlL]?[rsa]")
 
 
 _ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # statements end so

@@ -212,11 +212,9 @@ def reflects(value: Any) -> bool:
     return id(value) in _REFLECTS
 
 
-# These builtins make a text of a value, as `operator.mod("%s", value)` does.
+# These builtins make a text of a value.
 MAKE_TEXT = frozenset("str repr ascii format print".split())
-_MAKES_TEXT = frozenset(
-    map(id, (operator.mod, operator.imod, *(vars(builtins)[name] for name in MAKE_TEXT)))
-)
+_MAKES_TEXT = frozenset(id(vars(builtins)[name]) for name in MAKE_TEXT)
 
 
 def makes_text(value: Any) -> bool:

@@ -337,8 +337,8 @@ class Difference:
         name = self.visible.name if self.visible else ""
         if " of " in name:
             return (
-                f". All of {name.rpartition(' of ')[2]} counts: or read what the function needs "
-                "of it before, into variables or attributes"
+                f". All of {name.partition(' of ')[2]} counts, also what the function does not "
+                "read: to leave that out, read what it needs before, into variables or attributes"
             )
         if self.is_same_to_canonopt:
             return ""

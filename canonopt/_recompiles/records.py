@@ -727,11 +727,10 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
         call.is_jitted_by_jax = True  # it may be made again, and the user's not
-        if not (
-            static := static_of_pmap(miss.function)
-        ):  # else it is made for each of their values
+        mapped, static = static_of_pmap(miss.function)
+        if not static:  # else JAX makes one for each of their values
             leaf = attrs.evolve(leaf, token=token_of(miss.function))
-        for index, name, _ in _named(function, (*range(max(static, default=-1) + 1),), {})[0]:
+        for index, name, _ in _named(mapped, (*range(max(static, default=-1) + 1),), {})[0]:
             if index in static:
                 _add_static(call, name, static[index])
     if miss.is_shared:

@@ -156,7 +156,7 @@ class _FilterJitted(eqx.Module):
         function = self._function
         kept, donated, static = function.split(self.__wrapped__, args, kwargs)
         # From now on, calls use `jax.jit`, which knows what it has traced.
-        note_calls(read_call(self.__wrapped__))
+        note_calls(read_call(self.__wrapped__, (*args, *kwargs.values())))
         function.calls_of(static).is_plain = True
         return Lowered(function.plain.lower(kept, donated, _Rest(function.key, static)), self)
 

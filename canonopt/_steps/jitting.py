@@ -43,17 +43,17 @@ class JittedFunction(Generic[P, T]):
     # --- as `jax.jit` has them --------------------------------------------------------------------
 
     def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Lowered:
-        return self._made_plain().lower(*args, **kwargs)
+        return self._made_plain(args, kwargs).lower(*args, **kwargs)
 
     def trace(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Traced:
-        return self._made_plain().trace(*args, **kwargs)
+        return self._made_plain(args, kwargs).trace(*args, **kwargs)
 
     def eval_shape(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        return self._made_plain().eval_shape(*args, **kwargs)
+        return self._made_plain(args, kwargs).eval_shape(*args, **kwargs)
 
-    def _made_plain(self) -> Any:
+    def _made_plain(self, args: Any, kwargs: dict[str, Any]) -> Any:
         """Return the result of `jax.jit`, and call it from now on: it knows what it has traced."""
-        note_calls(read_call(self._canonopt.fn))
+        note_calls(read_call(self._canonopt.fn, (*args, *kwargs.values())))
         self._canonopt.calls.is_plain = True
         return self._canonopt.plain
 

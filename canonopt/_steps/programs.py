@@ -430,6 +430,7 @@ def _trace(
     except NotTraced:
         return _WHOLE, None
     except Exception as error:
+        note_calls(reading)
         if tracing.copy is None or isinstance(error, ExcessError):
             raise
         # If this trace has changed something, a second one would change it again.

@@ -115,7 +115,7 @@ class Agent:
 def fit(config): return OURS(lambda x: x * config.lr)(1.0)
 [fit(types.SimpleNamespace(lr=0.1, seed=seed)) for seed in range(2)]
 = attribute 'seed' of captured variable 'config' 0 -> function
-= All of captured variable 'config' counts: or read what the function needs of it before, into var
+= counts, also what the function does not read: to leave that out, read what it needs before
 ### a static self of a parallel map
 class Agent:
     @functools.partial(jax.pmap, static_broadcasted_argnums=0)

@@ -759,7 +759,7 @@ def fit(value):
         lambda: "{}".format(c), lambda: c.__repr__(), lambda: as_text(c), lambda: form(c),
         lambda: "%s" % c, lambda: as_bytes % c, lambda: b"%a" % c, lambda: table["form"] % c,
         lambda: filled("%s", c), lambda: modulo(c), lambda: of_class("%s", c), lambda: got("%s")(c),
-        lambda: operator.imod("%s", c), lambda: jax.tree_util.keystr((c,)), lambda: Name(c),
+        lambda: operator.imod("%s", c), lambda: Name(c),
         lambda: string.Formatter().format_field(c, ""), lambda: "ab"[isinstance(c, Copied) :],
     ):
         yield jit(lambda x: x * c * len(text()))(x)
@@ -964,10 +964,12 @@ def make(): return lambda p: p * config["rate"]
 def plain(f): return jit(lambda p: jax.checkpoint(f)(p) * data)(xs)
 def lowered(f): return jit(lambda p: jax.checkpoint(f)(p)).lower(xs).compile()(xs)
 def fit(f): return jit(lambda p: jax.checkpoint(f)(p) + 1)(xs)
-for first in (plain, lowered):
+def given(f): return jit(lambda g, p: jax.checkpoint(g)(p), static_argnums=0).lower(f, xs).compile()
+def failing(f): return attempt(jit(lambda p: jax.checkpoint(f)(p) @ many), xs)
+for rate, first in enumerate((plain, lowered, given, failing)):
     config["rate"], f = 1.0, make()
-    yield first(f)
-    config["rate"] = 2.0
+    first(f)
+    config["rate"] = 2.0 + rate
     yield fit(f), fit(make())
 ### an old trace of an object that is called
 class Scaled:
