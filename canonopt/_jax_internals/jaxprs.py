@@ -13,7 +13,7 @@ import jax.interpreters.partial_eval as partial_eval
 import jax.numpy as jnp
 import numpy as np
 
-from .._python_internals.libraries import is_library_file
+from .._python_internals.libraries import is_library_file, is_ours
 from .._python_internals.rebinding import captured_by
 from .options import CAPTURED
 from .tracing import unwatched
@@ -36,7 +36,9 @@ def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
     for value in values_in(program):
         if is_program(value) and value is not program:
             info = getattr(value, "jaxpr", value).debug_info
-            places.add(info.func_src_info.rpartition(" at ")[2])
+            place = info.func_src_info.rpartition(" at ")[2]
+            # JAX knows no place of an object that is called, and our jit stands for one.
+            places.add("<unknown>" if is_ours(place) else place)
         if isinstance(value, jax.core.Tracer):
             kept.append(value)
         elif isinstance(value, jax.Array | np.ndarray) or type(value).__name__ == "TypedNdArray":

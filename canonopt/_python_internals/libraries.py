@@ -112,6 +112,10 @@ def is_library(place: str | None) -> bool:
     return not (is_run or _names_canonopt(place))
 
 
+def is_ours(path: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.join(_PACKAGE, ""))
+
+
 def is_known(path: str) -> bool:
     """Return True for a file of the standard library, canonopt or a library it is made for."""
     return _place_of(path) == ""

@@ -979,7 +979,7 @@ def branches(c): return lambda p: jax.lax.cond(True, c, c, p)
 def pieces(c): return lambda p: jnp.piecewise(p, [p > 0], [c, c])
 def mapped(c): return jax.pmap(c, axis_name="i")
 def fit(c, use): return jit(lambda p: use(c)(p) + use(c.__call__)(p))(xs)
-for use in (jax.jit, jax.checkpoint, branches, eqx.filter_jit, pieces, mapped):
+for use in (jax.jit, jit, jax.checkpoint, branches, eqx.filter_jit, pieces, mapped):
     one = Scaled(1.0)
     yield fit(one, use)
     one.rate = 2.0
