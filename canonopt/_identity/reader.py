@@ -658,8 +658,8 @@ class Reader:
         """Yield the attributes of an owner that code names, or that somebody may ask for."""
         if namespace.get("_is_protocol"):  # an `isinstance` asks for these
             self.named.update(_readable(namespace))
-            if namespace.get("_is_runtime_protocol"):
-                self.note_telling(owner.__name__)
+            for name in TELLS_TRACERS.intersection(n for n in namespace if not is_dunder(n)):
+                self.note_telling(name)
         yield from self.named.intersection(namespace)
         if self.reads_any_attribute:
             names = _readable(namespace)

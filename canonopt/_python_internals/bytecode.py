@@ -216,7 +216,7 @@ TELLS_TRACERS = (
         *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
         *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
         *("tree_pformat", "tree_pprint", "pformat", "pprint", "pretty_repr", "Buffer"),
-        *("Formatter", "formatwarning", "__array_priority__", "__sizeof__"),
+        *("Formatter", "formatwarning", "__array_priority__", "__sizeof__", "copy_to_host_async"),
     }
 )
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
