@@ -109,10 +109,10 @@ def init_like_grads(
 ) -> optax.OptState:
     """Return an optimizer state whose structure and types an update preserves.
 
-    Use it instead of `optim.init(eqx.filter(model, ...))`. Only leaves that get a gradient
-    have state, so you need no filter. Each leaf has the dtype, the weak type, the
-    sharding and the commitment that come out of the first update, so the second step is neither
-    traced nor compiled again. The values are those of `optim.init`.
+    Use it instead of `optim.init(eqx.filter(model, ...))`. Only leaves that get a gradient have
+    state, so you need no filter. Each leaf has the dtype, the weak type, the sharding and the
+    commitment that come out of the first update, so the second step is neither traced nor compiled
+    again. The values are those of `optim.init`.
 
     ```python
     >>> import canonopt, jax.numpy as jnp, optax

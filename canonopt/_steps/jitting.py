@@ -159,7 +159,7 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
 
 
 def keep_programs(limit: int) -> None:
-    """Set how many programs `canonopt.jit` and `canonopt.filter_jit` keep (1,024).
+    """Set how many programs `canonopt.jit` and `canonopt.filter_jit` keep (default 1,024).
 
     The programs that were used least recently go first. A program that is in use stays as long as
     its function does.
