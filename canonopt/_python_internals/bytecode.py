@@ -280,7 +280,7 @@ def has_format(constant: Any) -> bool:
 
 
 # Other conversions than to a text ask a tracer for its value, which is an error.
-_FORMAT = re.compile(r"%(?:\([^)]*\))?[-#0+]*[\d*]*\.?[\d*]*[hlL]?[rsa]")
+_FORMAT = re.compile(r"%(?:\(.*\))?[-#0+ ]*[\d*]*\.?[\d*]*[hlL]?[rsa]")
 
 
 _ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # statements end so

@@ -22,6 +22,9 @@ from .._python_internals.weak import WeakIdMap, token_of
 _first: WeakIdMap[dict[Any, int | None]] = WeakIdMap()
 
 
+_UNKNOWN = "<unknown>"  # JAX has this in place of the place of an object that is called
+
+
 class _Uncounted(dict[int, Any]):
     """The variables that library code stores to in a trace: their values do not count here."""
 
@@ -76,13 +79,14 @@ def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """Return the numbers of the objects in a reading that JAX may have traced before.
 
     `places` has the places of the functions that the program shows. An inner jit may have traced
-    any other. Equal functions may be defined in other places, so the numbers find the functions in
-    another reading with this key.
+    any other, and so may a function whose place JAX does not know. Equal functions may be defined
+    in other places, so the numbers find the functions in another reading with this key.
     """
-    objects = reading.objects if places or reading.hides_traces else ()
+    hides = reading.hides_traces or _UNKNOWN in places
+    objects = reading.objects if places or hides else ()
     # Objects that lead to an array were copied for the trace, so JAX cannot have traced them.
     found = enumerate(None if id(each) in reading.above else _traced(each)[1] for each in objects)
-    return tuple(i for i, at in found if at and (reading.hides_traces or at in places))
+    return tuple(i for i, at in found if at and (hides or at in places))
 
 
 def has_old_trace(inside: Collection[int], reading: Reading) -> bool:
@@ -99,6 +103,6 @@ def _traced(value: Any) -> tuple[Any, str | None]:
         fn = fn.func if isinstance(fn, functools.partial) else fn.__func__
     if not isinstance(fn, types.FunctionType):
         is_users = callable(fn) and not (isinstance(fn, type) or is_library_class(type(fn)))
-        return function, "<unknown>" if is_users else None
+        return function, _UNKNOWN if is_users else None
     code = getattr(inspect.unwrap(fn), "__code__", None)
     return function, code and f"{code.co_filename}:{code.co_firstlineno}"

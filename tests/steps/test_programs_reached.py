@@ -759,7 +759,7 @@ def fit(value):
         lambda: "{}".format(c), lambda: c.__repr__(), lambda: as_text(c), lambda: form(c),
         lambda: "%s" % c, lambda: as_bytes % c, lambda: b"%a" % c, lambda: table["form"] % c,
         lambda: filled("%s", c), lambda: modulo(c), lambda: of_class("%s", c), lambda: got("%s")(c),
-        lambda: operator.imod("%s", c), lambda: Name(c),
+        lambda: operator.imod("% s", c), lambda: Name(c),
         lambda: string.Formatter().format_field(c, ""), lambda: "ab"[isinstance(c, Copied) :],
     ):
         yield jit(lambda x: x * c * len(text()))(x)
@@ -1068,6 +1068,7 @@ INNER = {
     "make_jaxpr": "lambda fn: lambda p: jaxpr_as_fun(jax.make_jaxpr(fn)(p))(p)[0]",
     "partial in cond": "lambda fn: functools.partial("
     "lambda fn, p: jax.lax.cond(p > 0, fn, fn, p), functools.partial(fn))",
+    "partial in jit": "lambda fn: jit(functools.partial(fn))",
     "static argument": "lambda fn: functools.partial(applied, fn)",
     "static argument of Equinox": "lambda fn: functools.partial(eqx.filter_jit(applied), fn)",
     "functools.cache": "lambda fn: functools.partial("
