@@ -292,7 +292,7 @@ def _is_by_name(cls: type) -> bool:
 def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
     if not reader.was_seen(value, mode):
         reader.add_class(type(value))
-        reader.enter_mutable(value, mode, mutable(value, is_of_library=type(value) in LOGGERS))
+        reader.enter_mutable(value, mode, mutable(value, is_library_class(type(value))))
         reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
     reader.add_instance(value)
 

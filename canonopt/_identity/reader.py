@@ -549,10 +549,9 @@ class Reader:
         for base in (*cls.__mro__, *meta.__mro__):
             if is_library_class(base):
                 self.named.update(_named_in_class(base))
-                # An enum has its texts already.
-                is_text = makes_text(base) and not isinstance(cls, enum.EnumMeta)
-                if is_text or (base is not type and base.__name__ in TELLS_TRACERS):
-                    self.note_telling(base.__name__)
+                # An enum has its texts already, and each class is an instance of `type`.
+                if base is not type and not (makes_text(base) and isinstance(cls, enum.EnumMeta)):
+                    self.note_reached(base)
             else:
                 self.add_owner(base)
                 if isinstance(base, abc.ABCMeta) and not is_module_class(base):
@@ -752,8 +751,8 @@ _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
-# Through these JAX and Equinox use an earlier trace, and no program shows of which function. Users
-# may have the last ones as names of other attributes.
+# Through these JAX and Equinox use an earlier trace, and no program shows of which function. Of the
+# second set only the functions themselves count: users may have attributes with these names.
 _HIDE_TRACES_BY_NAME = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
 _HIDE_TRACES = _HIDE_TRACES_BY_NAME.union(
     "pmap piecewise filter_jit filter_pmap noinline export".split()

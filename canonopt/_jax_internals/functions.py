@@ -281,16 +281,16 @@ def static_of_pmap(function: Any) -> tuple[Any, dict[int, Any]]:
 
     Relies on `transforms` of a `WrappedFun`, where the transform `_argnums_partial` has them.
     """
-    for inner in functions_inside(function):
-        held = captured_by(inner).values() if isinstance(inner, types.FunctionType) else ()
-        for wrapped in (attribute(inner, "__self__"), *held):
-            is_wrapped = hasattr(wrapped, "call_wrapped")
-            for transform, given in wrapped.transforms if is_wrapped else ():
-                if transform.__name__ == "_argnums_partial":
-                    dynamic, fixed = given
-                    numbers = (i for i in range(len(dynamic) + len(fixed)) if i not in dynamic)
-                    values = (each.val for each in fixed)
-                    return wrapped.f, dict(zip(numbers, values, strict=True))
+    inside = functions_inside(function)
+    held = [attribute(inner, "__self__") for inner in inside]
+    closures = (inner for inner in inside if isinstance(inner, types.FunctionType))
+    held += (value for inner in closures for value in captured_by(inner).values())
+    wrapped = (value for value in held if hasattr(type(value), "call_wrapped"))
+    for one, (transform, given) in ((w, pair) for w in wrapped for pair in w.transforms):
+        if transform.__name__ == "_argnums_partial":
+            dynamic, fixed = given
+            numbers = (i for i in range(len(dynamic) + len(fixed)) if i not in dynamic)
+            return one.f, dict(zip(numbers, (each.val for each in fixed), strict=True))
     return function, {}
 
 

@@ -21,7 +21,6 @@ from .._python_internals.weak import WeakIdMap, token_of
 # was seen first; None after a change.
 _first: WeakIdMap[dict[Any, int | None]] = WeakIdMap()
 
-
 _UNKNOWN = "<unknown>"  # JAX has this in place of the place of an object that is called
 
 
@@ -61,18 +60,20 @@ def note_call(fn: Any) -> bool:
 
 def note_calls(reading: Reading) -> None:
     """Note what all functions in a reading read now: JAX may trace any of them."""
-    for function, place in map(_traced, reading.objects):
-        if place:
-            note_call(function)
+    for function in _functions_in(reading):
+        note_call(function)
 
 
 def forget_calls(reading: Reading) -> None:
     """Note that JAX may have any trace of the functions in a reading."""
-    for function, place in map(_traced, reading.objects):
+    for function in _functions_in(reading):
         with contextlib.suppress(TypeError):
-            if place:
-                known, key = _noted(function)
-                known[key] = None
+            known, key = _noted(function)
+            known[key] = None
+
+
+def _functions_in(reading: Reading) -> list[Any]:
+    return [function for function, place in map(_traced, reading.objects) if place]
 
 
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:

@@ -356,17 +356,18 @@ def _started(
     arrays = reading.arrays
     key = (reading.key, avals, whole_context())
     reason = NUMPY.format("jnp.asarray for it") if reading.has_numpy else _not_shared.get(key)
+    context = entered_context()
     if any(_is_object(value) for *_, value in static):
         reason = _STATIC
     elif arrays and "in_shardings" in options:
         reason = _SHARDINGS
-    elif context := entered_context():
+    elif context:
         reason = _ENTERED.format(context)
-        forget_calls(reading)  # JAX goes on with what is traced here, also outside of it
     if reason is not None:
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
-        note_calls(reading)
+        # JAX goes on with what is traced in a context, also outside of it.
+        (forget_calls if context else note_calls)(reading)
         return None, None
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
     given = _arrays_in(args, kwargs) if arrays else []
