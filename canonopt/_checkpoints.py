@@ -14,6 +14,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from ._steps import as_type, struct_of, uncommitted
+from ._texts import differing
 from .errors import CheckpointError
 
 _Tree = TypeVar("_Tree")
@@ -181,20 +182,18 @@ def _contents(tree: Any) -> dict[str, str]:
 # --- errors ---------------------------------------------------------------------------------------
 
 _MAX_LINES, _MAX_TEXT = 10, 300
-_MISSING = "missing"
 
 
 def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     """Raise `CheckpointError` if two trees do not have the same contents."""
-    pairs = {p: (saved.get(p, _MISSING), wanted.get(p, _MISSING)) for p in {**wanted, **saved}}
-    if differing := {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}:
-        raise _misfit(differing)
+    if differences := differing(saved, wanted):
+        raise _misfit(differences)
     # Some libraries write no names, and read the leaves in this order. The text of a leaf ends with
     # its shape, and that of a node is the name of its class.
     before, after = ([p for p, t in tree.items() if t.endswith("]")] for tree in (saved, wanted))
     if before != after:
-        places = {p: (f"leaf {before.index(p)}", f"leaf {i}") for i, p in enumerate(after)}
-        raise _misfit({p: pair for p, pair in places.items() if pair[0] != pair[1]})
+        places = ({p: f"leaf {i}" for i, p in enumerate(paths)} for paths in (before, after))
+        raise _misfit(differing(*places))
 
 
 def _misfit(differences: Mapping[str, tuple[str, str]]) -> CheckpointError:

@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import types
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import attrs
@@ -130,7 +130,16 @@ def _repr(value: Any) -> str:
     return re.sub(r" at 0x\w+", "", text)
 
 
-# --- counts and tables ---
+# --- differences, counts and tables ---
+
+
+def differing(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the texts that differ, by name; `"missing"` stands for a text that one does not have.
+
+    The names are in the order of `after`.
+    """
+    pairs = {n: (before.get(n, "missing"), after.get(n, "missing")) for n in {**after, **before}}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def times(count: int) -> str:

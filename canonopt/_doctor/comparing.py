@@ -1,12 +1,13 @@
 """Two reports side by side: what each function cost in both, and what only the second compiled."""
 
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .._texts import aligned
+from .._texts import aligned, differing
 from .report import VERSION
 
 _MAX_SHOWN = 8  # the most differences, and the most programs of one function
@@ -59,8 +60,9 @@ def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
         else:
             for call in new[:_MAX_SHOWN]:
                 # A program is compared with the call that differs least.
-                found = min((_differences(each, call) for each in reversed(earlier)), key=len)
-                yield from found[:_MAX_SHOWN]
+                found = min((differing(each, call) for each in reversed(earlier)), key=len)
+                lines = (f"  {name}: {old} -> {new}" for name, (old, new) in found.items())
+                yield from itertools.islice(lines, _MAX_SHOWN)
             if len(new) > _MAX_SHOWN:
                 yield f"  and {len(new) - _MAX_SHOWN} more programs"
         for cause in function["causes"] if more > 0 else ():  # recompiles of the second run
@@ -75,9 +77,3 @@ def _key(function: _Dict) -> tuple[str, str]:
 def _calls(function: _Dict) -> list[Mapping[str, str]]:
     found = (each.get("leaves") for each in function["moments"] if each["compiled"])
     return [leaves for leaves in found if leaves]
-
-
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    names = dict.fromkeys([*before, *after])
-    pairs = [(name, before.get(name, "missing"), after.get(name, "missing")) for name in names]
-    return [f"  {name}: {old} -> {new}" for name, old, new in pairs if old != new]
