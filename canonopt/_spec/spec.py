@@ -72,16 +72,12 @@ internals_of: Callable[[Any], Internals] = operator.attrgetter("_internals")
 class Attribute:
     """A descriptor for an attribute that only a class has, or only its instances."""
 
-    def __init__(
-        self, of_class: Callable[[], Any] | None = None, of_spec: Callable[..., Any] | None = None
-    ) -> None:
-        self._of_class, self._of_spec = of_class, of_spec
+    def __init__(self, get: Callable[[Any], Any], is_of_class: bool) -> None:
+        self._get, self._is_of_class = get, is_of_class
 
     def __get__(self, spec: Any, owner: type) -> Any:
-        if spec is None and self._of_class is not None:
-            return self._of_class()
-        if spec is not None and self._of_spec is not None:
-            return functools.partial(self._of_spec, spec)
+        if (spec is None) is self._is_of_class:
+            return self._get(spec)
         raise AttributeError(f"{owner.__name__!r} has this attribute only in another place")
 
 
@@ -388,7 +384,9 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     # `_replace` calls this.
     _make: Any = classmethod(lambda cls, iterable: _of_pair(*iterable))
     # tyro treats a class with this method as a named tuple, and one without it as an attrs class.
-    _asdict: Any = Attribute(of_spec=lambda spec: {"init": spec.init, "update": spec.update})
+    _asdict: Any = Attribute(
+        lambda spec: functools.partial(dict, init=spec.init, update=spec.update), is_of_class=False
+    )
 
     def __getattr__(self, name: str) -> Any:
         # Other attributes come from the factory's result, such as `MultiSteps.has_updated`.
@@ -519,7 +517,7 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     kinds: dict[str, Any] = {n: number_or_none(p.annotation) for n, p in parameters.items()}
 
     @functools.cache
-    def attributes() -> Any:
+    def attributes(_: None) -> Any:
         """Return the fields of the class, as `attrs.fields` does."""
         import attrs  # takes a twentieth of the time of Optax, and most runs never need it
 
@@ -535,7 +533,7 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
         "__annotations__": kinds,
         # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and
         # treats a value that has it as a config.
-        "__attrs_attrs__": Attribute(attributes),
+        "__attrs_attrs__": Attribute(attributes, is_of_class=True),
         "__doc__": factory.function.__doc__,
         "__module__": factory.module,
     }
