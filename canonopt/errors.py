@@ -27,17 +27,13 @@ class CanonoptError(Exception):
         before: str | None = None,
         after: str | None = None,
     ) -> None:
-        super().__init__(problem)
+        super().__init__(problem)  # pickle calls the class with this, then sets the attributes
         self.problem, self.fix = problem, fix
         self.path, self.before, self.after = path, before, after
 
     def __str__(self) -> str:
         separator = "\n" if "\n" in self.problem else " "
         return separator.join(filter(None, (self.problem, self.fix)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Pickle calls the class with the positional arguments, then sets the attributes.
-        return type(self), self.args, vars(self)
 
 
 class ParameterError(CanonoptError, TypeError):
