@@ -50,8 +50,7 @@ def is_factory(value: Any) -> bool:
     function = value.func if isinstance(value, functools.partial) else value
     if not isinstance(function, types.FunctionType):
         return function is optax.MultiSteps
-    returned = _returned(function)
-    if returned is None:
+    if (returned := function.__annotations__.get("return")) is None:
         return function.__name__ in _NOT_ANNOTATED
     is_schedule = returned == optax.Schedule
     return is_schedule or _is_transformation_type(returned) or is_factory_of_factories(function)
@@ -62,13 +61,9 @@ _NOT_ANNOTATED = frozenset(
 )
 
 
-def _returned(factory: Any) -> Any:
-    return getattr(factory, "__annotations__", {}).get("return")
-
-
 def is_factory_of_factories(factory: Any) -> bool:
     """Return True for a factory that returns a factory, as `optax.inject_hyperparams` does."""
-    made = typing.get_args(_returned(factory))
+    made = typing.get_args(getattr(factory, "__annotations__", {}).get("return"))
     return len(made) == 2 and _is_transformation_type(made[1])
 
 
