@@ -69,8 +69,11 @@ def _head(report: _Dict) -> Iterator[_Line]:
         f"{total} in total, {compiling} tracing and compiling, {lost} of that lost to recompiles",
         *(*report["problems"], *report["notes"]),
         verdict(report),
-        _legend(report),
     ]
+    names = [f"{p['name']} (pid {p['pid']}) on {p['host']}" for p in report["processes"]]
+    if len(names) > 1:
+        names[8:] = [f"and {len(names) - 8} more"] if len(names) > 8 else []
+        facts.append(f"processes: {', '.join(names)}. The table has the most of one process")
     yield from ((text, "bold") for text in facts if text)
     yield from _table(report)
     yield from _tried(report)
@@ -87,14 +90,6 @@ def verdict(report: _Dict) -> str | None:
     if told(report):
         return "Nothing was traced or compiled again that could be avoided."
     return "No function was compiled more than once."
-
-
-def _legend(report: _Dict) -> str | None:
-    """Return the line that lists the processes; None if there is only one."""
-    names = [f"{p['name']} (pid {p['pid']}) on {p['host']}" for p in report["processes"]]
-    more = [f"and {len(names) - 8} more"] if len(names) > 8 else []
-    found = f"processes: {', '.join([*names[:8], *more])}. The table has the most of one process"
-    return found if len(names) > 1 else None
 
 
 def _table(report: _Dict) -> Iterator[_Line]:
