@@ -119,7 +119,7 @@ def _intern(fn: Any, reading: Reading) -> Any:
         return fn if reading.reads_data else _callables.setdefault(reading.key, fn)
     found = _callables.setdefault(reading.key, guarded)
     if found is guarded:
-        watched.stands_in(_callables, reading.key, weakref.ref(guarded))
+        watched.stands_in(_callables, reading.key, guarded)
         _watched.setdefault(guarded, weakref.ref(watched))
     return found
 

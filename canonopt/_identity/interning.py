@@ -156,9 +156,9 @@ class Watched:
         self._reading = reading  # keeps the objects alive whose ids are in the key
         self._read_again = read_again
 
-    def stands_in(self, table: Table[Any], key: Hashable, anchor: Callable[[], Any]) -> None:
-        """Note the object's table and key; `anchor` is a weak reference to its anchor there."""
-        self._table, self._key, self._anchor = table, key, anchor
+    def stands_in(self, table: Table[Any], key: Hashable, anchor: Any) -> None:
+        """Note the object's table, and its key and anchor there."""
+        self._table, self._key, self._anchor = table, key, weakref.ref(anchor)
 
     def is_unchanged(self) -> bool:
         """Read again. If anything has changed, the object leaves its table."""

@@ -10,7 +10,6 @@ fills the holes and calls the factory.
 import dataclasses
 import functools
 import operator
-import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, NoReturn, TypeVar, overload
 
@@ -237,7 +236,7 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
         if reading.can_change:
             # The factory is called again for each trace, and must read the same values then.
             new.watched = Watched(reading, lambda: read(factory.held, static))
-            new.watched.stands_in(_templates, key, weakref.ref(new))
+            new.watched.stands_in(_templates, key, new)
         new.is_interned = True
         new = _templates.setdefault(key, new)
     is_whole = all(map(operator.is_, deferred.flat[0], children))

@@ -7,7 +7,6 @@ import inspect
 import operator
 import sys
 import types
-import weakref
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -152,7 +151,7 @@ class Factory:
             if read_again().key != reading.key:
                 return spec  # the factory changed what it reads, and must do so each time
             internals.watched = Watched(reading, read_again)
-            internals.watched.stands_in(self.specs, key, weakref.ref(internals))
+            internals.watched.stands_in(self.specs, key, internals)
         internals.is_interned = True
         return self.specs.setdefault(key, internals).spec  # another thread may be first
 
