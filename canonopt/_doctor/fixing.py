@@ -143,7 +143,9 @@ def _left(tree: ast.Module) -> Iterator[tuple[int, str]]:
         elif name in ours:
             yield alias.lineno, f"{name} is canonopt already, in another line"
     for node in ast.walk(tree):
-        for path in _paths(node, names) if isinstance(node, ast.Attribute) else ():
+        if not isinstance(node, ast.Attribute):
+            continue
+        for path in _paths(node, names):
             if not isinstance(node.ctx, ast.Load):
                 yield node.lineno, f"{path} is assigned to"
             elif _found(path) is None:
