@@ -5,7 +5,6 @@
 is Optax's own object.
 """
 
-import gc as _gc
 import importlib as _importlib
 from typing import Any as _Any
 
@@ -58,13 +57,4 @@ def __dir__() -> list[str]:
 
 
 def _specs() -> _Any:
-    _importlib.import_module("optax")
-    # The import makes objects that stay, so the garbage collector would find nothing. A full
-    # collection of the objects of JAX takes a tenth of the time to import JAX.
-    is_enabled = _gc.isenabled()
-    _gc.disable()
-    try:
-        return _importlib.import_module("._spec", __name__)
-    finally:
-        if is_enabled:
-            _gc.enable()
+    return _importlib.import_module("._spec", __name__)
