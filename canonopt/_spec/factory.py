@@ -270,7 +270,7 @@ def _make_builder(factory: Factory) -> Callable[..., Any]:
     # A loop that builds its optimizer again and again calls this function in each round.
     def build(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
-        key = (_x64.value, values, *kwargs, *map(type, values))
+        key = (_x64.value, *kwargs, *map(type, values), values)
         try:
             found = find(key, _nothing)()
         except Exception:  # an argument that cannot be hashed: an array, a list, a user's object
