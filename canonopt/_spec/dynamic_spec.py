@@ -27,7 +27,7 @@ from ..errors import DynamicSpecError
 from .double_float import converted
 from .dynamic_number import Dynamic, as_dynamic
 from .spec import Configured, Internals, class_for, copied, find, make_spec, mapped
-from .traced_number import TracedNumber, both_branches, first_branch
+from .traced_number import TracedNumber, both_branches, one_branch
 
 # --- parameters with holes ----------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class Deferred(Internals):
 
     def build(self) -> Any:
         """Return the result of the factory, to see what it is and to ask for its attributes."""
-        return first_branch(self._result)
+        return one_branch(self._result)[0]
 
     def check(self) -> None:
         """Raise `DynamicSpecError` if the factory would now be called with other values."""

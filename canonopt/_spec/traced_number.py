@@ -225,8 +225,8 @@ class _Run(NamedTuple):
 _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current", default=None)
 
 
-def _branch(
-    function: Callable[[], Any], answers: tuple[bool, ...]
+def one_branch(
+    function: Callable[[], Any], answers: tuple[bool, ...] = ()
 ) -> tuple[Any, list[TracedNumber]]:
     """Return the result if each further answer is no, and the booleans that the run asked about."""
     run = _Run(answers, [])
@@ -237,17 +237,12 @@ def _branch(
         _current.reset(token)
 
 
-def first_branch(function: Callable[[], Any]) -> Any:
-    """Return the result if each answer is no."""
-    return _branch(function, ())[0]
-
-
 def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
     """Return the result, a pytree, selected by the traced booleans that were asked about.
 
     **Raises:** `DynamicSpecError` if the results of the two branches have other types.
     """
-    result, asked = _branch(function, answers)
+    result, asked = one_branch(function, answers)
     if len(asked) == len(answers):
         return result
     yes, no = (both_branches(function, (*answers, answer)) for answer in (True, False))
