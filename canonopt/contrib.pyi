@@ -6,30 +6,7 @@ from jax.typing import ArrayLike, DTypeLike
 from optax import GradientTransformation, GradientTransformationExtraArgs, MaskOrFn, ScalarOrSchedule, Schedule
 from typing import Any, Literal, overload
 from ._spec import Spec
-from optax.contrib import COCOBState as COCOBState
-from optax.contrib import DAdaptAdamWState as DAdaptAdamWState
-from optax.contrib import DifferentiallyPrivateAggregateState as DifferentiallyPrivateAggregateState
-from optax.contrib import DoGState as DoGState
-from optax.contrib import DoWGState as DoWGState
-from optax.contrib import GaLoreDimensionNumbers as GaLoreDimensionNumbers
-from optax.contrib import GaLoreState as GaLoreState
-from optax.contrib import HutchinsonState as HutchinsonState
-from optax.contrib import MadgradState as MadgradState
-from optax.contrib import MechanicState as MechanicState
-from optax.contrib import MomoAdamState as MomoAdamState
-from optax.contrib import MomoState as MomoState
-from optax.contrib import MuonDimensionNumbers as MuonDimensionNumbers
-from optax.contrib import MuonState as MuonState
-from optax.contrib import NormalizeState as NormalizeState
-from optax.contrib import ProdigyState as ProdigyState
-from optax.contrib import ReduceLROnPlateauState as ReduceLROnPlateauState
-from optax.contrib import SAMState as SAMState
-from optax.contrib import ScaleByAdemamixState as ScaleByAdemamixState
-from optax.contrib import ScaleBySimplifiedAdEMAMixState as ScaleBySimplifiedAdEMAMixState
-from optax.contrib import ScheduleFreeState as ScheduleFreeState
-from optax.contrib import SophiaState as SophiaState
-from optax.contrib import SplitRealAndImaginaryState as SplitRealAndImaginaryState
-from optax.contrib import schedule_free_eval_params as schedule_free_eval_params
+from optax.contrib import COCOBState, DAdaptAdamWState, DifferentiallyPrivateAggregateState, DoGState, DoWGState, GaLoreDimensionNumbers, GaLoreState, HutchinsonState, MadgradState, MechanicState, MomoAdamState, MomoState, MuonDimensionNumbers, MuonState, NormalizeState, ProdigyState, ReduceLROnPlateauState, SAMState, ScaleByAdemamixState, ScaleBySimplifiedAdEMAMixState, ScheduleFreeState, SophiaState, SplitRealAndImaginaryState, schedule_free_eval_params
 
 __all__ = ["COCOBState", "DAdaptAdamWState", "DifferentiallyPrivateAggregateState", "DoGState", "DoWGState", "GaLoreDimensionNumbers", "GaLoreState", "HutchinsonState", "MadgradState", "MechanicState", "MomoAdamState", "MomoState", "MuonDimensionNumbers", "MuonState", "NormalizeState", "ProdigyState", "ReduceLROnPlateauState", "SAMState", "ScaleByAdemamixState", "ScaleBySimplifiedAdEMAMixState", "ScheduleFreeState", "SophiaState", "SplitRealAndImaginaryState", "acprop", "ademamix", "adopt", "cocob", "dadapt_adamw", "differentially_private_aggregate", "dog", "dowg", "dpsgd", "galore", "hutchinson_estimator_diag_hessian", "madgrad", "mechanize", "momo", "momo_adam", "muon", "normalize", "prodigy", "reduce_on_plateau", "sam", "scale_by_acprop", "scale_by_ademamix", "scale_by_adopt", "scale_by_cocob", "scale_by_galore", "scale_by_madgrad", "scale_by_muon", "scale_by_simplified_ademamix", "schedule_free", "schedule_free_adamw", "schedule_free_eval_params", "schedule_free_sgd", "simplified_ademamix", "sophia", "split_real_and_imaginary"]
 

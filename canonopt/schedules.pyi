@@ -5,11 +5,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 from optax import GradientTransformation, GradientTransformationExtraArgs, Schedule
 from ._spec import ScheduleSpec, Spec
-from optax.schedules import InjectHyperparamsState as InjectHyperparamsState
-from optax.schedules import InjectStatefulHyperparamsState as InjectStatefulHyperparamsState
-from optax.schedules import Schedule as Schedule
-from optax.schedules import StatefulSchedule as StatefulSchedule
-from optax.schedules import WrappedSchedule as WrappedSchedule
+from optax.schedules import InjectHyperparamsState, InjectStatefulHyperparamsState, Schedule, StatefulSchedule, WrappedSchedule
 
 __all__ = ["InjectHyperparamsState", "InjectStatefulHyperparamsState", "Schedule", "StatefulSchedule", "WrappedSchedule", "constant_schedule", "cosine_decay_schedule", "cosine_onecycle_schedule", "exponential_decay", "inject_hyperparams", "inject_stateful_hyperparams", "join_schedules", "linear_onecycle_schedule", "linear_schedule", "piecewise_constant_schedule", "piecewise_interpolate_schedule", "polynomial_schedule", "sgdr_schedule", "warmup_constant_schedule", "warmup_cosine_decay_schedule", "warmup_exponential_decay_schedule"]
 

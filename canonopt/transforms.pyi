@@ -8,28 +8,7 @@ from optax.transforms import ConditionFn
 from typing import Any, Literal, Self, overload
 from ._spec import Spec
 from optax.transforms import MultiSteps as _MultiSteps
-from optax.transforms import AddNoiseState as AddNoiseState
-from optax.transforms import ApplyIfFiniteState as ApplyIfFiniteState
-from optax.transforms import ConditionFn as ConditionFn
-from optax.transforms import ConditionallyMaskState as ConditionallyMaskState
-from optax.transforms import ConditionallyTransformState as ConditionallyTransformState
-from optax.transforms import EmaState as EmaState
-from optax.transforms import MaskedNode as MaskedNode
-from optax.transforms import MaskedState as MaskedState
-from optax.transforms import MonitorState as MonitorState
-from optax.transforms import MultiStepsState as MultiStepsState
-from optax.transforms import NonNegativeParamsState as NonNegativeParamsState
-from optax.transforms import PartitionState as PartitionState
-from optax.transforms import ShouldSkipUpdateFunction as ShouldSkipUpdateFunction
-from optax.transforms import SnapshotState as SnapshotState
-from optax.transforms import TraceState as TraceState
-from optax.transforms import ZeroNansState as ZeroNansState
-from optax.transforms import per_example_global_norm_clip as per_example_global_norm_clip
-from optax.transforms import per_example_layer_norm_clip as per_example_layer_norm_clip
-from optax.transforms import skip_large_updates as skip_large_updates
-from optax.transforms import skip_not_finite as skip_not_finite
-from optax.transforms import unitwise_clip as unitwise_clip
-from optax.transforms import unitwise_norm as unitwise_norm
+from optax.transforms import AddNoiseState, ApplyIfFiniteState, ConditionFn, ConditionallyMaskState, ConditionallyTransformState, EmaState, MaskedNode, MaskedState, MonitorState, MultiStepsState, NonNegativeParamsState, PartitionState, ShouldSkipUpdateFunction, SnapshotState, TraceState, ZeroNansState, per_example_global_norm_clip, per_example_layer_norm_clip, skip_large_updates, skip_not_finite, unitwise_clip, unitwise_norm
 
 __all__ = ["AddNoiseState", "ApplyIfFiniteState", "ConditionFn", "ConditionallyMaskState", "ConditionallyTransformState", "EmaState", "MaskedNode", "MaskedState", "MonitorState", "MultiSteps", "MultiStepsState", "NonNegativeParamsState", "PartitionState", "ShouldSkipUpdateFunction", "SnapshotState", "TraceState", "ZeroNansState", "adaptive_grad_clip", "add_decayed_weights", "add_noise", "apply_every", "apply_if_finite", "centralize", "chain", "clip", "clip_by_block_rms", "clip_by_global_norm", "conditionally_mask", "conditionally_transform", "ema", "flatten", "freeze", "identity", "keep_params_nonnegative", "lookahead", "masked", "measure_with_ema", "monitor", "multi_transform", "named_chain", "normalize_by_update_norm", "partition", "per_example_global_norm_clip", "per_example_layer_norm_clip", "scale", "scale_by_adadelta", "scale_by_adam", "scale_by_adamax", "scale_by_adan", "scale_by_amsgrad", "scale_by_backtracking_linesearch", "scale_by_belief", "scale_by_distance_over_gradients", "scale_by_factored_rms", "scale_by_lbfgs", "scale_by_learning_rate", "scale_by_lion", "scale_by_novograd", "scale_by_optimistic_gradient", "scale_by_param_block_norm", "scale_by_param_block_rms", "scale_by_polyak", "scale_by_radam", "scale_by_rms", "scale_by_rprop", "scale_by_rss", "scale_by_schedule", "scale_by_sign", "scale_by_sm3", "scale_by_stddev", "scale_by_trust_ratio", "scale_by_yogi", "scale_by_zoom_linesearch", "selective_transform", "set_to_zero", "skip_large_updates", "skip_not_finite", "snapshot", "stateless", "stateless_with_tree_map", "trace", "unitwise_clip", "unitwise_norm", "with_extra_args_support", "zero_nans"]
 

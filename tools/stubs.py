@@ -200,10 +200,9 @@ def _of_catalogue(module: types.ModuleType) -> tuple[list[str], list[str]]:
 
 def _face() -> tuple[list[str], list[str]]:
     found, factories = [], {name for module in CATALOGUE for name in entries(module)}
-    for module in canonopt._MODULES:
-        found.append(f"from . import {module} as {module}")
-    for name, module in canonopt._MODULE_OF.items():
-        found += _again(f".{module}", [name])
+    found += _again(".", canonopt._MODULES)
+    for home in dict.fromkeys(canonopt._MODULE_OF.values()):
+        found += _again(f".{home}", (n for n, m in canonopt._MODULE_OF.items() if m == home))
     rest = {*dir(canonopt)} - {*canonopt._MODULES, *canonopt._MODULE_OF}
     for module in (optimizers, transforms, schedules):
         found += _again(
@@ -213,7 +212,9 @@ def _face() -> tuple[list[str], list[str]]:
 
 
 def _again(module: str, names: Iterable[str]) -> list[str]:
-    return [f"from {module} import {name} as {name}" for name in sorted(names)]
+    """Return an import of names that the stub has again, because they are in its `__all__`."""
+    listed = ", ".join(sorted(names))
+    return [f"from {module} import {listed}"] if listed else []
 
 
 def _imports(body: str) -> list[str]:
