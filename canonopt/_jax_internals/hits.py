@@ -12,7 +12,7 @@ from .jaxprs import Traced
 from .options import CAPTURED
 from .settings import unsupported
 from .tracing import unwatched
-from .watching import Miss, Watch, call_of_filter_jit, combined, is_of_filter_jit, tell
+from .watching import Miss, Watch, combined, is_of_filter_jit, tell, users_call
 
 
 class HitWatch(Watch):
@@ -83,8 +83,8 @@ hits = HitWatch()
 
 def function_called(given: Any, args: tuple) -> Any:
     """Return the user's function in a call of `given`, the function that `jax.jit` was given."""
-    if (users_call := attribute(given, "__canonical_call__")) is not None:
-        return users_call((), {})[0]
+    if (of_our_jit := attribute(given, "__canonical_call__")) is not None:
+        return of_our_jit((), {})[0]
     if is_of_filter_jit(given):
         # The other arguments are left out, because it takes long to combine them.
         return combined((args[0] if "fun" in args[0] else args[1])["fun"], args[2][0])
@@ -125,18 +125,9 @@ class CachedCall:
         options = {name: miss.options[name] for name in ("static_argnums", "static_argnames")}
         return cls(miss.jitted, *miss.given, jax.jit(miss.jitted, **options).trace, jaxpr)
 
-    def users_call(self) -> tuple[Any, tuple, dict[str, Any]]:
-        """Return the user's function, and the arguments that the user called it with."""
-        function, args, kwargs = self._of_jax_jit()
-        return call_of_filter_jit(function, args) or (function, args, kwargs)
-
-    def is_filtered(self) -> bool:
-        """Return True for `equinox.filter_jit` and `canonopt.filter_jit`."""
-        return call_of_filter_jit(*self._of_jax_jit()[:2]) is not None
-
-    def _of_jax_jit(self) -> tuple[Any, tuple, dict[str, Any]]:
-        function, args, kwargs = self._call
-        return function.__canonical_call__(args, kwargs) if self.is_shared else self._call
+    def users_call(self) -> tuple[Any, tuple, dict[str, Any], bool]:
+        """Return the user's function and arguments, and whether it is a call of a `filter_jit`."""
+        return users_call(*self._call)
 
     def jaxpr(self) -> Any:
         """Return the program that JAX has, without running the function."""

@@ -166,6 +166,17 @@ def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str
     return users, (first, *rest)[:-1], kwargs  # equinox appends a None
 
 
+def users_call(given: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, Any, bool]:
+    """Return the user's function and arguments in a call of `given`, which `jax.jit` was given.
+
+    The last value says whether the call came through a `filter_jit`.
+    """
+    if (of_our_jit := attribute(given, "__canonical_call__")) is not None:
+        given, args, kwargs = of_our_jit(args, kwargs)
+    call = call_of_filter_jit(given, args)
+    return (*call, True) if call is not None else (given, args, kwargs, False)
+
+
 def combined(dynamic: tuple, static: tuple) -> Any:
     """Return the pytree that Equinox has partitioned into arrays and the rest."""
     leaves, structure = static
@@ -287,7 +298,9 @@ class MissWatch(Watch):
                         _failed.set(fun, True)
                 tell(entered, is_traced, None)
                 raise
-            jaxpr = _jaxpr_of(result)
+            jaxpr = None
+            with contextlib.suppress(AttributeError, KeyError, TypeError):
+                jaxpr = result[0].params["jaxpr"]
             # Both are asked: a jaxpr that is new here may have been traced before the watch began.
             # JAX does not count a miss of a function that has failed, until its caches are cleared.
             is_traced = traces_so_far() != before or _failed.get(fun, False)
@@ -399,13 +412,6 @@ def _check_misses(filter_jit: Any) -> None:
             raise unsupported(name)
 
 
-def _jaxpr_of(result: Any) -> Any:
-    try:
-        return result[0].params["jaxpr"]
-    except (AttributeError, KeyError, TypeError):
-        return None
-
-
 _seen: WeakIdMap[object] = WeakIdMap()  # the jaxprs that have been here
 
 
@@ -424,18 +430,15 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any], is_call: boo
     options = {name: getattr(info, name, None) for name in (*JIT_OPTIONS, "compiler_options_kvs")}
     for name in ("in_shardings", "out_shardings"):
         options[name] = getattr(info, f"{name}_leaves", None)
-    function, is_shared, given = fun, False, (args, kwargs)
-    if (users_call := attribute(fun, "__canonical_call__")) is not None:
-        is_shared = True
-        function, args, kwargs = users_call(args, kwargs)
+    given = args, kwargs
+    function, args, kwargs, is_filtered = users_call(fun, args, kwargs)
     static: frozenset[str | int] = frozenset()
-    if (call := call_of_filter_jit(function, args)) is not None:
-        function, args, kwargs = call
-    else:
+    if not is_filtered:
         names, numbers = frozenset(info.static_argnames), frozenset(options["static_argnums"] or ())
         # Negative numbers count from the last positional argument.
         static = names | numbers | {i + len(args) for i in numbers if i < 0}
+    is_shared = attribute(fun, "__canonical_call__") is not None
     return Miss(
-        *(function, args, kwargs, static.__contains__, call is not None, options),
+        *(function, args, kwargs, static.__contains__, is_filtered, options),
         *(fun, is_call, given, is_shared),
     )

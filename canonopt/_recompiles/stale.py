@@ -589,11 +589,12 @@ class _Program:
             return None
         self._harmless.difference_update(found)
         before = {**changes, **self._first.changes()}
-        facts = not self._has_effects, cached.is_filtered()
+        *_, is_filtered = cached.users_call()
         user = users_function(function)  # such as that of a `jax.pmap`
         values = self._told({path: before[path] for path in found})
         place = place_of(innermost(user))
-        self.active = StaleRead(name_of(user), place, values, call, *facts)
+        is_confirmed = not self._has_effects
+        self.active = StaleRead(name_of(user), place, values, call, is_confirmed, is_filtered)
         return self.active
 
     def _told(self, changes: Changes) -> tuple[ReadValue, ...]:
@@ -738,7 +739,7 @@ class StaleWatch:
             if program is None:
                 # An equal method has the same program. Others that share it read other values.
                 program = None if cached.is_shared else self._programs.get(jaxpr)
-                program = program or _Program(reads_of_call(*cached.users_call()), False)
+                program = program or _Program(reads_of_call(*cached.users_call()[:3]), False)
                 known.add(jaxpr, program)
             report = program.check(function, known.calls, cached, may_trace)
         finally:
