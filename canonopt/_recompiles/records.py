@@ -40,7 +40,7 @@ from .._identity import (
     why_not_shared,
 )
 from .._jax_internals.arrays import array_text, code_of_sharding, in_batch, placement_text
-from .._jax_internals.flax_nnx import module_parts
+from .._jax_internals.flax_nnx import UNNAMED_STATIC, module_parts
 from .._jax_internals.functions import name_of, static_of_pmap
 from .._jax_internals.settings import around_calls, context_of_calls
 from .._jax_internals.tracing import clearings_so_far
@@ -73,8 +73,6 @@ from ..errors import Incomparable
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
 TRANSFORMS, CACHE = "<transforms>", "<cache>"
-UNNAMED_STATIC = ".<static>"  # the last step of the path to static data without a field
-
 
 STEPS = re.compile(r"[.\[][^.\[]*")  # the steps of a path
 
@@ -209,25 +207,19 @@ def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
         return leaf
     # It is not on a device yet, like an array that is not committed.
     committed = None if other.committed is None else False
-    dtype = str(jnp.result_type(kind))
-    return _array_leaf((), dtype, kind is not bool, committed, memory_kind=other.memory_kind)
+    placement = {"committed": committed, "memory_kind": other.memory_kind}
+    return _array_leaf((), str(jnp.result_type(kind)), kind is not bool, placement)
 
 
 # --- arrays ---------------------------------------------------------------------------------------
 
 
 def _array_leaf(
-    shape: tuple[int, ...],
-    dtype: str,
-    weak_type: bool,
-    committed: bool | None,
-    sharding: str | None = None,
-    devices: int = 1,
-    memory_kind: str | None = None,
+    shape: tuple[int, ...], dtype: str, weak_type: bool, placement: dict[str, Any]
 ) -> Leaf:
     text = f"{dtype}[{','.join(map(str, shape))}]{', weak' if weak_type else ''}"
-    facts = (shape, dtype, weak_type, committed, sharding, devices, memory_kind)
-    return Leaf("array", text, facts, None, "", None, *facts)
+    token = (text, *placement.values())
+    return Leaf("array", text, token, None, "", None, shape, dtype, weak_type, **placement)
 
 
 def array_leaf(value: Any) -> Leaf:
@@ -239,18 +231,17 @@ def array_leaf(value: Any) -> Leaf:
         else:
             aval = jax.typeof(value)
             dtype = aval.dtype
-    committed = sharding = memory_kind = None
-    devices = 1
-    where = None if isinstance(value, jax.core.Tracer) else getattr(value, "sharding", None)
-    if where is not None:
-        committed, memory_kind = bool(getattr(value, "committed", True)), where.memory_kind
-        if committed:  # the device of an uncommitted array is not in the key
-            sharding, devices = _placement(where)
-    elif not isinstance(value, jax.core.Tracer):  # it is of NumPy, or a shape
-        committed, memory_kind = False, jax.devices()[0].default_memory().kind
     weak_type = bool(getattr(aval, "weak_type", False))
-    facts = (committed, sharding, devices, memory_kind)
-    return _array_leaf(tuple(aval.shape), _dtype_name(dtype), weak_type, *facts)
+    placement = {} if isinstance(value, jax.core.Tracer) else _placement_of(value)
+    return _array_leaf(tuple(aval.shape), _dtype_name(dtype), weak_type, placement)
+
+
+def _placement_of(array: Any) -> dict[str, Any]:
+    if (where := getattr(array, "sharding", None)) is None:  # it is of NumPy, or a shape
+        return {"committed": False, "memory_kind": jax.devices()[0].default_memory().kind}
+    placement = {"committed": getattr(array, "committed", True), "memory_kind": where.memory_kind}
+    # The device of an uncommitted array is not in the key.
+    return placement | _placement(where) if placement["committed"] else placement
 
 
 # JAX and NumPy build these texts each time, and a call has many leaves.
@@ -258,8 +249,9 @@ _dtype_name = functools.lru_cache(str)
 
 
 @functools.lru_cache
-def _placement(sharding: Sharding) -> tuple[str, int]:
-    return placement_text(sharding), getattr(sharding, "num_devices", 1)
+def _placement(sharding: Sharding) -> dict[str, Any]:
+    devices = getattr(sharding, "num_devices", 1)
+    return {"sharding": placement_text(sharding), "devices": devices}
 
 
 # --- static values --------------------------------------------------------------------------------
@@ -819,10 +811,10 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
     if (module := module_parts(value)) is not None:
         call.modules_of_flax.add(root_of(path))
         leaves[path] = node_leaf(value)
-        data = ((step + UNNAMED_STATIC, static) for step, static in module.data)
-        for step, static in (*module.static, *data, (UNNAMED_STATIC, module.rest)):
-            leaves[path + step] = static_leaf(static, call.budget)
-        for step, child in module.children:
+        static, children = module
+        for step, part in static:
+            leaves[path + step] = static_leaf(part, call.budget)
+        for step, child in children:
             _add(call, path + step, child, inner)
         return
     # This adds one level at a time, because each node has a record of its own.
