@@ -366,13 +366,6 @@ class Difference:
         return next(map(words.format, named), "")
 
     @property
-    def how_to_build(self) -> str:
-        """Return words on a function that is made again, or on what differs in it."""
-        if self.is_same_to_canonopt:
-            return "once, or as canonopt.hoist(function) where it is made"
-        return "once, and pass what differs in it as an array"
-
-    @property
     def captured_number(self) -> str:
         """Return the name of a dynamic number that a function in an optimizer captures."""
         part = self.visible if self.optimizer and not self.parameter else None

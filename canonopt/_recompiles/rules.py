@@ -54,6 +54,9 @@ class Change:
         return re.sub(step, "[i]", self.path) if self.is_of_length else self.path
 
 
+_MOST = 3  # the most differences, lines and hints that a report shows
+
+
 @attrs.frozen(kw_only=True)
 class Cause:
     """Why something was traced or compiled again, or why a trace failed, and how often.
@@ -101,23 +104,23 @@ class Cause:
         again = " again" if self.what.startswith("was") else ""
         return f"{self.what}{again}, {times(self.times)}"
 
-    def lines(self, most: int = 3, in_full: bool = False) -> list[str]:
-        """Return the first changes or the lines of the note, then what to do, `most` of each.
+    def lines(self, in_full: bool = False) -> list[str]:
+        """Return the first changes or the lines of the note, then what to do, `_MOST` of each.
 
         An expected cause has one line, unless it is wanted `in_full`.
         """
         if self.expected is not None and not in_full:
             return [f"expected: {self.expected}"]
-        shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:most])]
-        if len(self.changes) > most:
-            rest = len(self.changes) - most
+        shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:_MOST])]
+        if (rest := len(self.changes) - _MOST) > 0:
             shown.append(f"and {rest} more difference{'s' if rest > 1 else ''}")
-        shown += [line for line in (self.note or "").splitlines() if line.strip()][:most]
+        shown += [line for line in (self.note or "").splitlines() if line.strip()][:_MOST]
         shown += [self.pattern] if self.pattern else []
         if self.sites:
-            rest = f", and {len(self.sites) - most} more lines" if len(self.sites) > most else ""
-            shown.append(f"called at {', '.join(self.sites[:most])}{rest}")
-        shown += (f"hint: {text}" for text in self.hints[:most])
+            more = len(self.sites) - _MOST
+            rest = f", and {more} more lines" if more > 0 else ""
+            shown.append(f"called at {', '.join(self.sites[:_MOST])}{rest}")
+        shown += (f"hint: {text}" for text in self.hints[:_MOST])
         return [*shown, *(f"write: {fix}" for fix in self.fixes)]  # all are needed
 
     def __str__(self) -> str:
@@ -132,10 +135,9 @@ def _joined(changes: Iterable[Change]) -> list[str]:
         text = re.sub(rf"(?<![\w.]){path}(?![\w.\[])", "\0", change.hint)
         text = change.hint if "(\0" in text else text  # code for one path
         paths.setdefault(text, []).append(change.path)
-    most = 3  # so many paths are named
     hints = []
     for text, found in paths.items():
-        named = found if len(found) <= most else [*found[:most], f"{len(found) - most} more"]
+        named = found if len(found) <= _MOST else [*found[:_MOST], f"{len(found) - _MOST} more"]
         hints.append(text.replace("\0", listed(named)))
     return [hint for hint in hints if hint]
 
@@ -222,9 +224,13 @@ RULES: list[Rule] = [
         "keep one instance for {d.path}, or give its class __eq__ and __hash__",
     ),
     Rule(
-        lambda d: d.kind == "callable",
-        "build {d.path} {d.how_to_build}",
+        lambda d: d.kind == "callable" and d.is_same_to_canonopt,
+        "build {d.path} once, or as canonopt.hoist(function) where it is made",
         lambda d: _canonicalize(d),
+    ),
+    Rule(
+        lambda d: d.kind == "callable",
+        "build {d.path} once, and pass what differs in it as an array",
     ),
     # Static values.
     Rule(
