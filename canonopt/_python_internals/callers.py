@@ -225,32 +225,6 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     return call if is_first else None
 
 
-def assigned_call(function: types.FunctionType, variable: str) -> str:
-    """Return the source of a call, if its result is all that the code around assigns to a variable.
-
-    The source is empty if there is no such call, or if the call takes more than a line.
-    """
-    code = function.__code__
-    source = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    maker = code.co_qualname.rpartition(".<locals>.")[0].rpartition(".")[2]
-    return _assigned_call(source, maker, (code.co_firstlineno, 0), variable)
-
-
-@functools.lru_cache(64)  # a sweep asks in each trial, and a long source has 30,000 nodes: 5 ms
-def _assigned_call(source: str, maker: str, line: _Place, variable: str) -> str:
-    nodes = _nodes(source)
-    around = (ast.FunctionDef, ast.AsyncFunctionDef)
-    named = ((a, b) for a, b, n in nodes if isinstance(n, around) and n.name == maker)
-    # The innermost function is the last, because `_nodes` has outer ones first; else the module.
-    *_, (first, last) = ((0, 0), (len(source), 0)), *((a, b) for a, b in named if a <= line <= b)
-    inside = [node for start, end, node in nodes if first <= start and end <= last]
-    names = (n for n in inside if isinstance(n, ast.Name) and n.id == variable)
-    stores = [name for name in names if not isinstance(name.ctx, ast.Load)]
-    values = [n.value for n in inside if isinstance(n, ast.Assign) and n.targets == stores]
-    text = ast.get_source_segment(source, values[0]) if [*map(type, values)] == [ast.Call] else ""
-    return text if text and text.isascii() and "\n" not in text else ""
-
-
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 

@@ -319,19 +319,6 @@ class Difference:
         return "" if is_global and not self.is_same_to_canonopt else part.label
 
     @property
-    def optimizer_of_rate(self) -> str:
-        """Return the call that builds the optimizer by whose rate alone two functions differ.
-
-        The text is empty if the call is not known, or if our jit would share neither function.
-        """
-        part, own = self.visible, [part.after for part in self.parts if part.after.is_own]
-        is_refused = self.after.why_not_shared or self.after.stores
-        if part is None or len(own) != 1 or is_refused or not self.optimizer:
-            return ""
-        is_float = part.before.is_of_float and part.after.is_of_float
-        return own[0].built if is_float and part.label == "step_size" else ""  # of `optax.scale`
-
-    @property
     def of_captured(self) -> str:
         """Return words on an object or an optimizer that a function captures, and that differs."""
         name = self.visible.name if self.visible else ""

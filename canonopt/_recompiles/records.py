@@ -11,7 +11,6 @@ import inspect
 import itertools
 import operator
 import re
-import sys
 import types
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
@@ -46,7 +45,7 @@ from .._jax_internals.settings import around_calls, context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of, key_of
-from .._python_internals.callers import Caller, assigned_call, caller_of, place_of
+from .._python_internals.callers import Caller, caller_of, place_of
 from .._python_internals.libraries import (
     attribute,
     is_library_code,
@@ -127,7 +126,6 @@ class Leaf:
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
     is_own: bool = False  # whether it is a part of the value itself, or of records in it
-    built: str = ""  # the code around a function that builds this variable of it with Optax
 
     @property
     def is_static(self) -> bool:
@@ -372,19 +370,8 @@ def _add_parts(
         if in_spec and leaf.is_dynamic:
             continue
         if is_own:
-            built = _built(value, name) if leaf.is_of_optax else ""
-            leaf = attrs.evolve(leaf, is_own=True, built=built)
+            leaf = attrs.evolve(leaf, is_own=True)
         parts[next(n for n in names if n not in parts)] = leaf
-
-
-def _built(function: Any, name: str) -> str:
-    """Return the code that builds a variable of a function, if it is one call of Optax."""
-    found = _NAMED.match(name)
-    if found is None or not isinstance(function, types.FunctionType):
-        return ""
-    code = assigned_call(function, found[2])
-    module = function.__globals__.get(code.partition(".")[0])
-    return code if module is not None and module is sys.modules.get("optax") else ""
 
 
 def _equality_token(value: Any) -> Hashable:

@@ -5,10 +5,9 @@ with their advice make a `Cause`, and all reports use its words. A `Cause` is te
 that a report can be sent on.
 """
 
-import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import attrs
 
@@ -206,13 +205,13 @@ RULES: list[Rule] = [
     Rule(
         lambda d: d.optimizer,
         "build {d.optimizer}{d.from_canonopt}: the same configuration is the same object{d.of_jit}",
-        lambda d: _swap_optimizer(d) if d.is_function else _canonicalize(d),
+        lambda d: _swap_jit(d) if d.is_function else _canonicalize(d),
     ),
     Rule(
         lambda d: d.is_function,
         "define and jit the function once, and pass what differs in it as an argument"
         "{d.of_captured}",
-        lambda d: _swap_jit(d) if d.is_same_to_canonopt else "",
+        lambda d: _swap_jit(d),
     ),
     Rule(
         lambda d: d.is_of_stateful_model,
@@ -405,44 +404,11 @@ def _placed(d: Difference) -> str:
 
 
 def _swap_jit(d: Difference) -> str:
-    """Return our jit in place of the one that was used."""
-    if not d.may_take_our_jit:
+    """Return our jit in place of the one that was used, if it takes both functions for the same."""
+    if not (d.is_same_to_canonopt and d.may_take_our_jit):
         return ""
     theirs = ("eqx", "filter_jit") if d.new.is_filtered else ("jax", "jit")
     return f"{d.our_jit} in place of {d.new.caller.name_of(*theirs)}"
-
-
-def _swap_optimizer(d: Difference) -> str:
-    """Return our jit in place of the one that was used: it suffices for the same configuration.
-
-    Another learning rate has to be a dynamic number of a factory of canonopt's, too.
-    """
-    jit, code = _swap_jit(d), d.optimizer_of_rate
-    if d.is_same_to_canonopt:
-        return jit
-    if not code or not (jit or d.new.is_jitted_by_canonopt):
-        return ""
-    new = _from_canonopt(code, d.new.caller.name_of("canonopt"))
-    return f"{jit}\n{new} in place of {code}".strip() if new else ""
-
-
-def _from_canonopt(code: str, canonopt: str) -> str:
-    """Return a call of Optax as one of canonopt, with its only variable as a dynamic number.
-
-    The text is empty if there are other variables, or calls of other modules.
-    """
-    optax = code.partition(".")[0]
-    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
-    given: list[Any] = [arg for call in calls for arg in call.args]
-    given += (word.value if word.arg else word for call in calls for word in call.keywords)
-    changing = [value for value in given if not isinstance(value, ast.Call | ast.Constant)]
-    is_of_optax = all(ast.unparse(call.func).startswith(f"{optax}.") for call in calls)
-    kinds = (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp)
-    if not is_of_optax or [isinstance(value, kinds) for value in changing] != [True]:
-        return ""
-    start, end = changing[0].col_offset, changing[0].end_col_offset
-    code = f"{code[:start]}{canonopt}.dynamic({code[start:end]}){code[end:]}"
-    return re.sub(rf"\b(?<!\.){optax}\.", f"{canonopt}.", code)
 
 
 # --- explanations ---------------------------------------------------------------------------------

@@ -142,24 +142,6 @@ def step(grads, tx):
 for lr in np.logspace(-3, -1, 4):
     optim = canonopt.sgd(lr)
     results.append(step(ones, optim))  # here
-### a step that is made again with another learning rate
-# write: canonopt.jit in place of jax.jit
-# write: canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.dynamic(lr * 2))) in place of \
-optax.chain(optax.clip(1.0), optax.adam(lr * 2))
-# hint: build tx entirely from canonopt in place of optax, with numbers that change as \
-canonopt.dynamic(number): the same configuration is the same object. The step that is made again \
-needs canonopt.jit, too
-def fit(lr):
-    tx = optax.chain(optax.clip(1.0), optax.adam(lr * 2))
-
-    @jax.jit
-    def step(x):
-        return tx.update(x, tx.init(x), x)[0]
-
-    return step(ones)  # here
-
-for lr in (1e-3, 3e-3, 1e-2):
-    results.append(fit(lr))
 ### a step that is made again with another learning rate and another decay
 # hint: build tx entirely from canonopt in place of optax, with numbers that change as \
 canonopt.dynamic(number): the same configuration is the same object. The step that is made again \
