@@ -12,7 +12,7 @@ from .jaxprs import Traced
 from .options import CAPTURED
 from .settings import unsupported
 from .tracing import unwatched
-from .watching import Miss, Watch, combined, is_of_filter_jit, tell, users_call
+from .watching import Miss, Watch, combined, is_of_filter_jit, tell
 
 
 class HitWatch(Watch):
@@ -112,7 +112,7 @@ class CachedCall:
         trace: Callable[..., Any],
         jaxpr: Any = None,
     ) -> None:
-        self._call, self._jaxpr = (given, args, kwargs), jaxpr
+        self.call, self._jaxpr = (given, args, kwargs), jaxpr
         self._trace = plain = functools.partial(trace, *args, **kwargs)
         again = attribute(given, "__canonical_trace__")
         # `__canonical_trace__` knows the function of the call that runs now, and its arrays.
@@ -125,10 +125,6 @@ class CachedCall:
         options = {name: miss.options[name] for name in ("static_argnums", "static_argnames")}
         return cls(miss.jitted, *miss.given, jax.jit(miss.jitted, **options).trace, jaxpr)
 
-    def users_call(self) -> tuple[Any, tuple, dict[str, Any], bool]:
-        """Return the user's function and arguments, and whether it is a call of a `filter_jit`."""
-        return users_call(*self._call)
-
     def jaxpr(self) -> Any:
         """Return the program that JAX has, without running the function."""
         if self._jaxpr is None:
@@ -138,7 +134,7 @@ class CachedCall:
 
     def cached(self) -> Traced:
         """Return the program that JAX has, with the captured arrays that it gets as an argument."""
-        return self.jaxpr(), self._call[2].get(CAPTURED, ())
+        return self.jaxpr(), self.call[2].get(CAPTURED, ())
 
     def afresh(self) -> Traced:
         """Return the program that the function gives now, tracing also the functions that it calls.

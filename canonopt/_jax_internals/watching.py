@@ -301,16 +301,20 @@ class MissWatch(Watch):
             jaxpr = None
             with contextlib.suppress(AttributeError, KeyError, TypeError):
                 jaxpr = result[0].params["jaxpr"]
-            # Both are asked: a jaxpr that is new here may have been traced before the watch began.
-            # JAX does not count a miss of a function that has failed, until its caches are cleared.
+            # Both are asked: a jaxpr that is new here may have been traced before the watch began,
+            # and the count of traces also grows when another thread traces. JAX does not count a
+            # miss of a function that has failed, until its caches are cleared.
             is_traced = traces_so_far() != before or _failed.get(fun, False)
-            tell(entered, _is_new(jaxpr) and is_traced, jaxpr)
+            mark = object()
+            is_new = jaxpr is None or _seen.setdefault(jaxpr, mark) is mark
+            tell(entered, is_new and is_traced, jaxpr)
             return result
 
         return watched
 
 
 _failed: WeakIdMap[bool] = WeakIdMap()  # functions with a trace that has failed
+_seen: WeakIdMap[object] = WeakIdMap()  # the jaxprs that have been here
 
 
 def tell(listeners: Sequence[Callable[..., None]], *about: Any) -> None:
@@ -410,20 +414,6 @@ def _check_misses(filter_jit: Any) -> None:
     for name, is_as_expected in found.items():
         if not is_as_expected:
             raise unsupported(name)
-
-
-_seen: WeakIdMap[object] = WeakIdMap()  # the jaxprs that have been here
-
-
-def _is_new(jaxpr: Any) -> bool:
-    """Return True if a jaxpr was not here before.
-
-    The count of traces does not suffice, because it also grows when another thread traces.
-    """
-    if jaxpr is None:
-        return True
-    mark = object()
-    return _seen.setdefault(jaxpr, mark) is mark
 
 
 def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any], is_call: bool) -> Miss:

@@ -365,16 +365,13 @@ def _assign(d: Difference, code: str) -> str:
 def _canonicalize(d: Difference) -> str:
     """Return `canonicalize` of the argument, if that is enough to make both calls the same."""
     is_value = d.is_static and d.before.kind == "value"  # it is neither a function nor a pytree
-    is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or _is_with_narrow(d.new))
+    # An array that is weakly typed no more would widen those of a narrow dtype.
+    is_narrow = any(leaf.dtype in ("bfloat16", "float16") for leaf in d.new.leaves.values())
+    is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or is_narrow)
     has_numbers = d.old.has_numbers(d.root) or d.new.has_numbers(d.root)
     if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
     return _assign(d, "{canonopt}.canonicalize({leaf})")
-
-
-def _is_with_narrow(call: Call) -> bool:
-    """Return True for a call with arrays that a strong float32 would widen, but not a weak one."""
-    return any(leaf.dtype in ("bfloat16", "float16") for leaf in call.leaves.values())
 
 
 def _with_dynamic_number(d: Difference) -> str:

@@ -10,7 +10,6 @@ import builtins
 import collections
 import contextlib
 import contextvars
-import copy
 import dis
 import enum
 import functools
@@ -36,7 +35,7 @@ from .._jax_internals.functions import functions_inside, innermost, name_of, use
 from .._jax_internals.hits import CachedCall, function_called, hits
 from .._jax_internals.jaxprs import is_same_program
 from .._jax_internals.tracing import is_unwatched
-from .._jax_internals.watching import Miss, misses
+from .._jax_internals.watching import Miss, misses, users_call
 from .._python_internals.bytecode import code_of, nested_in
 from .._python_internals.callers import place_of, place_of_line
 from .._python_internals.libraries import (
@@ -48,7 +47,7 @@ from .._python_internals.libraries import (
 )
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
-from .._texts import is_gradient_transformation, text_of
+from .._texts import PLAIN, is_gradient_transformation, text_of
 from ..errors import CanonoptError, StaleReadError
 from .differences import listed, shortened
 
@@ -308,8 +307,7 @@ class Reads:
 _GONE = object()
 _KEY = re.compile(r"\['(\w+)'\]$")
 _WRITTEN = (collections.deque, contextvars.ContextVar, logging.Logger, logging.LoggerAdapter)
-_PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), slice, range, type(...))
-_PLAIN += (np.generic, np.dtype, enum.Enum)
+_PLAIN: Any = (*PLAIN, slice, range, type(...), np.generic, np.dtype, enum.Enum)
 _MAPPINGS = dict | types.MappingProxyType | collections.UserDict | collections.ChainMap
 _CONTAINERS = _MAPPINGS | list | tuple
 _WHOLE: Any = (*_PLAIN, np.ndarray, set, frozenset, jax.Array)  # these have no parts to read
@@ -543,28 +541,19 @@ _VARIABLES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD
 class _Program:
     """A cached program, with the values read when it was traced, and at the last check."""
 
-    def __init__(self, reads: Reads, is_traced: bool) -> None:
+    def __init__(self, reads: Reads, has_effects: bool) -> None:
+        self.first = self.reads = reads
+        self.has_effects = has_effects
         self.active: StaleRead | None = None  # the report that its calls belong to now
         self._harmless = set[str]()  # the paths that have changed without an effect
         self._traced: Any = None  # the program that the function gave for the report
-        self._has_effects = reads.has_effects or (reads.may_change_objects and not is_traced)
-        if is_traced and (changes := reads.changes()):  # the trace has changed them
-            reads, self._has_effects = reads.now(ignored=changes), True
-        self._first = self.reads = reads
-
-    def again(self) -> "_Program":
-        """Return a copy as it was before its first comparison."""
-        made = copy.copy(self)
-        made.active, made._traced, made._harmless = None, None, set()  # noqa: SLF001
-        made.reads = self._first
-        return made
 
     def check(
         self, function: Any, call: int, cached: CachedCall, may_trace: bool
     ) -> StaleRead | None:
         """Compare the values that are read now, and return a new report."""
         if self.active is not None:
-            changes = {p: v for p, v in self._first.changes().items() if p not in self._harmless}
+            changes = {p: v for p, v in self.first.changes().items() if p not in self._harmless}
             told = {value.path for value in self.active.values}
             if not told.isdisjoint(changes):
                 self.active.calls += 1
@@ -574,7 +563,7 @@ class _Program:
                 else:
                     self._harmless.update(new)
                 return None
-            self.active, self.reads = None, self._first
+            self.active, self.reads = None, self.first
         changes = self.reads.changes()
         # A value that has changed without an effect may have one now, if there is time to find out.
         if not changes or (not may_trace and changes.keys() <= self._harmless):
@@ -588,25 +577,25 @@ class _Program:
             self._harmless.update(changes)
             return None
         self._harmless.difference_update(found)
-        before = {**changes, **self._first.changes()}
-        *_, is_filtered = cached.users_call()
+        before = {**changes, **self.first.changes()}
+        *_, is_filtered = users_call(*cached.call)
         user = users_function(function)  # such as that of a `jax.pmap`
         values = self._told({path: before[path] for path in found})
         place = place_of(innermost(user))
-        is_confirmed = not self._has_effects
+        is_confirmed = not self.has_effects
         self.active = StaleRead(name_of(user), place, values, call, is_confirmed, is_filtered)
         return self.active
 
     def _told(self, changes: Changes) -> tuple[ReadValue, ...]:
         told = ((path, *change[:2]) for path, change in changes.items())
-        return tuple(ReadValue(*each, _place(self._first.codes, each[0])) for each in told)
+        return tuple(ReadValue(*each, _place(self.first.codes, each[0])) for each in told)
 
     def _gives_another_program(self, call: CachedCall, changes: Changes) -> bool:
         """Return True if the function of a call gives another program, twice, when traced again.
 
         It is compared with the cached program, or with that of a report which was made since.
         """
-        if self._has_effects:
+        if self.has_effects:
             return True
         arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
         try:
@@ -628,7 +617,8 @@ class _Function:
     programs: tuple[tuple[weakref.ref[Any], _Program], ...] = ()
 
     def again(self) -> "_Function":
-        programs = ((jaxpr, program.again()) for jaxpr, program in self.programs)
+        """Return the function as it was before the first comparison."""
+        programs = ((jaxpr, _Program(p.first, p.has_effects)) for jaxpr, p in self.programs)
         return _Function(self.is_followed, programs=(*programs,))
 
     def add(self, jaxpr: Any, program: _Program) -> None:
@@ -739,7 +729,9 @@ class StaleWatch:
             if program is None:
                 # An equal method has the same program. Others that share it read other values.
                 program = None if cached.is_shared else self._programs.get(jaxpr)
-                program = program or _Program(reads_of_call(*cached.users_call()[:3]), False)
+                if program is None:
+                    reads = reads_of_call(*users_call(*cached.call)[:3])
+                    program = _Program(reads, reads.has_effects or reads.may_change_objects)
                 known.add(jaxpr, program)
             report = program.check(function, known.calls, cached, may_trace)
         finally:
@@ -766,7 +758,10 @@ class StaleWatch:
             return
         known.calls += miss.is_call
         if is_new:
-            program = _Program(reads, is_traced=True)
+            has_effects = reads.has_effects
+            if changes := reads.changes():  # the trace has changed them
+                reads, has_effects = reads.now(ignored=changes), True
+            program = _Program(reads, has_effects)
             known.add(jaxpr, program)
             self._programs.set(jaxpr, program)
         else:
