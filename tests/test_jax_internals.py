@@ -357,8 +357,7 @@ MOVED = {
     },
     # The name of a logger, see `test_equinox_makes_its_errors`.
     "jax._src.callback": [(elsewhere("jax._src.callback"), None)],
-    # Asked for when a factory is called or functions are compared, and for no count.
-    f"{CONFIG}.enable_x64": [(elsewhere(CONFIG, enable_x64=None), None)],
+    # Asked for when functions are compared, and for no count.
     **{
         path: [(elsewhere(*path.rsplit(".", 1)), None)]
         for path in (
@@ -631,14 +630,6 @@ def test_without_the_store_of_jax_distributed_no_processes_are_compared(monkeypa
         canonopt.assert_same_across_processes(canonopt.adam(1e-3))
     expected = f"canonopt cannot compare processes with jax {jax.__version__}: jax._src.distributed"
     assert str(caught.value).startswith(expected)
-
-
-def test_x64_is_found_out_the_public_way_too(monkeypatch):
-    with jax.experimental.enable_x64() if not hasattr(jax, "enable_x64") else jax.enable_x64(True):
-        assert settings.x64_state().value is True
-        elsewhere("jax._src.config", enable_x64=None)(monkeypatch)
-        assert settings.x64_state().value is True
-    assert settings.x64_state().value is False
 
 
 @pytest.mark.parametrize("hook", [None, object()])

@@ -118,28 +118,6 @@ def context_of_calls() -> dict[str, str]:
     return {**context, "mesh": "none" if mesh.empty else str(mesh)}
 
 
-class _PublicX64:
-    @property
-    def value(self) -> bool:
-        public: Any = jax.config
-        return public.jax_enable_x64
-
-
-def x64_state() -> Any:
-    """Return an object whose `value` is whether x64 is enabled in this thread.
-
-    Relies on `enable_x64` of `jax._src.config`, because every call of a factory asks for it, and
-    the public way takes twice as long. Falls back to the public way.
-    """
-    try:
-        from jax._src.config import enable_x64
-
-        assert isinstance(enable_x64.value, bool)
-    except Exception:
-        return _PublicX64()
-    return enable_x64
-
-
 @contextlib.contextmanager
 def default_settings() -> Iterator[None]:
     """Let JAX jit inside the block, without a log of it, whatever the user has set."""

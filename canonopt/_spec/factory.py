@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from .._identity import PLAIN, HoldsArray, Table, Watched, read
-from .._jax_internals.settings import all_settings, x64_state
+from .._jax_internals.settings import all_settings
 from .._jax_internals.tracing import is_at_top_level, makes_tracers
 from .._optax_compat import dtype_of, is_factory_of_factories, takes_number
 from .._python_internals.signatures import signature_of
@@ -32,10 +32,10 @@ from .spec import (
 )
 
 _config: Any = jax.config
-_x64 = x64_state()
 
-# The settings of JAX that a factory can read when it is called, besides x64.
+# The settings of JAX that a factory can read when it is called.
 _settings = operator.attrgetter(
+    "jax_enable_x64",
     "jax_default_prng_impl",
     "jax_numpy_dtype_promotion",
     "jax_random_seed_offset",
@@ -132,7 +132,7 @@ class Factory:
             self._check_no_iterator(parameters)
             return make_dynamic(self, parameters)
         # The user's code may read any setting. The settings that Optax reads are known.
-        settings = all_settings() if reading.can_change else (_x64.value, _settings(_config))
+        settings = all_settings() if reading.can_change else _settings(_config)
         key = (settings, tuple(given), reading.key)
         found = self.specs.get(key) if reading.is_comparable else None
         if found and (found.watched is None or found.watched.is_unchanged()):
@@ -270,7 +270,7 @@ def _make_builder(factory: Factory) -> Callable[..., Any]:
     # A loop that builds its optimizer again and again calls this function in each round.
     def build(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
-        key = (_x64.value, *kwargs, *map(type, values), values)
+        key = (_config.jax_enable_x64, *kwargs, *map(type, values), values)
         try:
             found = find(key, _nothing)()
         except Exception:  # an argument that cannot be hashed: an array, a list, a user's object
