@@ -44,9 +44,7 @@ from .reader import NOW, UNBOUND, Mode, Reader, Rule, fixed, inside
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (original := attributes.get("__canonical_original__")) is not None:
-        if mode == "given":
-            reader.read_instead(original, mode)  # the function that `hoist` was given
-        elif not reader.was_seen(function, mode):  # notes it: each call returns its own
+        if not reader.was_seen(function, mode):  # notes it: each call returns its own
             reader.out.append("hoisted")
             reader.add(original, mode)
         return

@@ -302,7 +302,10 @@ class Reader:
         elif kind is float:
             self.out += (float, exact(value, mode))
         elif kind is types.ModuleType:
-            self._add_module(value)
+            if not is_library_module(value):
+                self.reading.can_change = True
+                self.add_owner(value)
+            self.out += (MODULE, token_of(value))
         else:
             self.out.append(PENDING)
             self._pending.append((value, mode, name))
@@ -336,10 +339,6 @@ class Reader:
                 self.add_named(value, fixed(mode))
             else:
                 self.add(value, mode)
-
-    def read_instead(self, value: Any, mode: Mode) -> None:
-        """Read `value` in place of the value that is being read."""
-        (self._rules.get(type(value)) or self._rule_for(value))(self, value, mode)
 
     def was_seen(self, value: Any, mode: Mode) -> bool:
         """Return True if `value` has been read before; if so, the key says where.
@@ -531,12 +530,6 @@ class Reader:
     def note_telling(self, name: object) -> None:
         """Note that code reaches what may tell a tracer from an array."""
         self.reading.tells_tracers = self.reading.tells_tracers or f"it reaches {name}"
-
-    def _add_module(self, module: types.ModuleType) -> None:
-        if not is_library_module(module):
-            self.reading.can_change = True
-            self.add_owner(module)
-        self.out += (MODULE, token_of(module))
 
     def add_class(self, cls: type) -> None:
         """Add a class by identity; for a user's class, also the attributes that code names."""

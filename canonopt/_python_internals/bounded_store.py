@@ -64,6 +64,3 @@ class BoundedStore(Generic[T]):
         with self._lock:
             dropped, self._values = self._values, collections.OrderedDict()
         del dropped
-
-    def __len__(self) -> int:
-        return len(self._values)

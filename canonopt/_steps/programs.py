@@ -357,7 +357,7 @@ def _started(
     key = (reading.key, avals, whole_context())
     reason = NUMPY.format("jnp.asarray for it") if reading.has_numpy else _not_shared.get(key)
     context = entered_context()
-    if any(_is_object(value) for *_, value in static):
+    if any(type(v).__hash__ is object.__hash__ and not is_in_place(v) for *_, v in static):
         reason = _STATIC
     elif arrays and "in_shardings" in options:
         reason = _SHARDINGS
@@ -503,14 +503,10 @@ _ENTERED = (
     "it is called inside of {}, which canonopt cannot compare with that of another call. Make the "
     "function once."
 )
-# A program would keep such an argument, and no later call would find the program.
+# A program would keep such an argument, and no later call would find the program, unless a module
+# has the argument under its name.
 _STATIC = "a static argument equals only itself. Give its class __eq__ and __hash__."
 
 
 def _arrays_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[jax.Array]:
     return [leaf for leaf in jtu.tree_leaves((args, kwargs)) if isinstance(leaf, jax.Array)]
-
-
-def _is_object(value: Any) -> bool:
-    """Return True if a value equals only itself, and no module has it under a name."""
-    return type(value).__hash__ is object.__hash__ and not is_in_place(value)
