@@ -24,7 +24,6 @@ from .callables import add_programs, annotation_key, read_caching, read_stable
 from .instances import (
     is_immutable,
     is_record,
-    is_sentinel,
     read_class,
     read_enum,
     read_immutable,
@@ -32,7 +31,7 @@ from .instances import (
     read_logger,
     read_path,
 )
-from .reader import ATOMS, LOGGERS, NOW, HoldsArray, Mode, Reader, Rule, fixed
+from .reader import LOGGERS, NOW, HoldsArray, Mode, Reader, Rule, fixed
 
 MAX_BYTES = 1 << 16  # the largest NumPy array that is read at each build
 
@@ -225,11 +224,9 @@ def _read_static(reader: Reader, static: Any) -> None:
     if type(static) is tuple:
         reader.out.append(len(static))
         for part in static:
-            reader.add(part, "held") if type(part) in ATOMS else _read_static(reader, part)
+            _read_static(reader, part)
     elif type(static) is dict:
         reader.add_named(static, "held")
-    elif is_sentinel(static):
-        reader.add_identity(static, NO_VALUE)  # Equinox marks a missing attribute with one
     else:
         reader.add(static, "held")
 
