@@ -134,7 +134,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 class _Known(NamedTuple):
-    """A known module: its arrays, its static rest, and the modules of the user's inside of it.
+    """A known module: its arrays, its static rest, itself and the modules of the user's inside.
 
     A static leaf, such as a closure, may refer to the module, so these references are weak. The
     programs that the static rest belongs to keep it.
@@ -142,11 +142,7 @@ class _Known(NamedTuple):
 
     arrays: list[Any]
     static: weakref.ref[_StaticModule]
-    inside: list[weakref.ref[Any]]
-    classes: list[type]  # of the module, and of those inside of it
-
-    def classes_now(self, module: Any) -> list[type]:
-        return [type(module), *(type(reference()) for reference in self.inside)]
+    modules: list[tuple[weakref.ref[Any], type]]  # each with its class, which a reloader replaces
 
 
 # Maps each known module to its parts, and any other module that was in a call to None.
@@ -158,16 +154,15 @@ def _known_or_cut(module: Any) -> tuple[list[Any], _StaticModule]:
     known = _known.get(module, _NEW)
     if known is not _NEW and known is not None:
         static = known.static()
-        if static is not None and known.classes_now(module) == known.classes:
+        if static is not None and all(type(each()) is cls for each, cls in known.modules):
             return known.arrays, static
     arrays, static = _cut_module(module)
     if known is _NEW:
         # It takes as long as the rest to find out if it can change, so the first call does not.
         _known.set(module, None)
-    elif (inside := _modules_inside(module)) is not None:
-        classes = [type(module), *map(type, inside)]
-        references = [*map(weakref.ref, inside)]
-        _known.set(module, _Known(arrays, weakref.ref(static), references, classes))
+    elif (modules := _modules_in(module)) is not None:
+        references = [(weakref.ref(each), type(each)) for each in modules]
+        _known.set(module, _Known(arrays, weakref.ref(static), references))
     return arrays, static
 
 
@@ -178,12 +173,12 @@ def _cut_module(module: Any) -> tuple[list[Any], _StaticModule]:
     return arrays, _StaticModule((treedef, others))
 
 
-def _modules_inside(module: Any) -> list[Any] | None:
-    """Return the modules of the user's inside of a module; None if it can change.
+def _modules_in(module: Any) -> list[Any] | None:
+    """Return a module and the modules of the user's inside of it; None if it can change.
 
     It cannot if it consists of frozen modules, tuples, arrays and constants.
     """
-    pending, inside = [module], []
+    pending, modules = [module], []
     while pending:
         node = pending.pop()
         level = None if type(node) in _array_types else _flatten_one_level(node)
@@ -197,10 +192,10 @@ def _modules_inside(module: Any) -> list[Any] | None:
             is_tuple = node is None or type(node) is tuple or is_named
             if not (is_tuple or (_is_module(node) and _is_frozen(node) and _is_constant(static))):
                 return None
-            if node is not module and _is_module(node) and not is_library_class(type(node)):
-                inside.append(node)
+            if _is_module(node) and (node is module or not is_library_class(type(node))):
+                modules.append(node)
             pending += children
-    return inside
+    return modules
 
 
 _flatten_one_level = jtu.default_registry.flatten_one_level
@@ -281,10 +276,9 @@ class Output:
             else:
                 node = kind.unflatten(made)
             append(node)
-        for place, of_arrays, static, of_inside, classes in known:
-            inside = [weakref.ref(built[each]) for each in of_inside]
-            found = _Known(arrays[of_arrays], weakref.ref(static), inside, classes)
-            _known.set(built[place], found)
+        for place, of_arrays, static, of_modules in known:
+            modules = [(weakref.ref(built[each]), cls) for each, cls in of_modules]
+            _known.set(built[place], _Known(arrays[of_arrays], weakref.ref(static), modules))
         return built[-1][0]
 
     @functools.cached_property
@@ -294,7 +288,7 @@ class Output:
         A step is for one node: its class if it is a module, else its structure; its attributes or
         its children; and those of them that are built, each with its place among the arrays and the
         nodes of earlier steps. A known module is its place, the places of its arrays, its static
-        rest, the places of the user's modules inside of it, and the classes of all these.
+        rest, and the places of the user's modules in it, with their classes.
         """
         treedef, *leaves = self.structure
         tree = treedef.unflatten(leaves)
@@ -323,10 +317,9 @@ class Output:
         add([tree])
         known = []
         for leaf in jtu.tree_leaves(tree, is_leaf=_is_module):
-            if _is_module(leaf) and (inside := _modules_inside(leaf)) is not None:
+            if _is_module(leaf) and (modules := _modules_in(leaf)) is not None:
                 arrays, static = _cut_module(leaf)
                 of_arrays = slice(arrays[0].number, arrays[-1].number + 1) if arrays else slice(0)
-                place, *of_inside = (places[id(each)] for each in (leaf, *inside))
-                classes = [type(leaf), *map(type, inside)]
-                known.append((place, of_arrays, static, of_inside, classes))
+                of_modules = [(places[id(each)], type(each)) for each in modules]
+                known.append((places[id(leaf)], of_arrays, static, of_modules))
         return steps, known

@@ -316,7 +316,7 @@ def test_tracebacks_of_an_error_hide_our_frames(jit):
 def looked_into(monkeypatch):
     """The modules whose leaves are collected."""
     found = []
-    for name in ("_modules_inside", "_cut_module"):
+    for name in ("_modules_in", "_cut_module"):
         original = getattr(partition, name)
         monkeypatch.setattr(
             partition, name, lambda m, original=original: found.append(m) or original(m)
