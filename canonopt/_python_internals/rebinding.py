@@ -10,13 +10,13 @@ variable that is missed would merge two functions that do different things later
 """
 
 import dis
-import inspect
 import math
 import types
 from collections.abc import Iterator
 from typing import Any
 
 from .bytecode import key_of, nested_in
+from .callers import frames
 from .weak import WeakIdMap
 
 
@@ -88,10 +88,7 @@ def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
             yield found.__code__
         # Static and class methods have `__wrapped__` too.
         found = found.fget if isinstance(found, property) else getattr(found, "__wrapped__", None)
-    frame = inspect.currentframe()
-    while frame is not None:
-        yield frame.f_code
-        frame = frame.f_back
+    yield from (frame.f_code for frame in frames())
 
 
 def _path_to(target: types.CodeType, code: types.CodeType) -> list[types.CodeType]:
