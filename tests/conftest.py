@@ -7,9 +7,9 @@ import signal
 import hypothesis
 import pytest
 
-from .support.compiling import FLAGS
+from .support import compiling
 
-os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS])
+compiling.set_up()
 
 # A first example may trace and compile, which no deadline allows for. Where a failure has to mean
 # a change in the code, the examples are the same in every run; elsewhere they are new ones.
@@ -33,12 +33,13 @@ def pytest_collection_finish():
 
 @pytest.fixture
 def quick_compiles():
-    """Has XLA optimize less, for many programs whose compiles are counted and nothing else."""
+    """Has XLA optimize less, as tox does not, for many programs of which only counts matter."""
     import jax
 
+    before = jax.config.jax_disable_most_optimizations
     jax.config.update("jax_disable_most_optimizations", True)
     yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture

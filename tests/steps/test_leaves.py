@@ -350,6 +350,7 @@ PLACED += [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
 
 
 @pytest.mark.parametrize("name, make, how", PLACED)
+@pytest.mark.usefixtures("quick_compiles")
 def test_the_state_is_where_the_parameters_are_and_a_step_compiles_once(name, make, how):
     params = make()
     optim = canonopt.contrib.sophia(1e-3) if "sophia" in name else build("canonopt", name)

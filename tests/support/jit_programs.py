@@ -12,7 +12,6 @@ makes the body again, and the rest of the program builds, calls and changes.
 
 import dataclasses
 import functools
-import os
 import re
 import textwrap
 import types
@@ -20,10 +19,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest import mock
 
-from .compiling import FLAGS
+from . import compiling
 
 if __name__ == "__main__":
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS])
+    compiling.set_up()
 
 import equinox as eqx
 import jax
