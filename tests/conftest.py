@@ -36,7 +36,7 @@ def quick_compiles():
     """Has XLA optimize less, as tox does not, for many programs of which only counts matter."""
     import jax
 
-    before = jax.config.jax_disable_most_optimizations
+    before = jax.config.values["jax_disable_most_optimizations"]
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
