@@ -11,6 +11,7 @@ import importlib.util
 import io
 import itertools
 import os
+import re
 import sys
 import tokenize
 import types
@@ -20,6 +21,9 @@ from typing import Any
 
 import optax
 
+_OPTAX = re.compile(r"optax(\.\w+)*")
+# These functions look up or replace an object that a text names.
+_BY_TEXT = ("import_module", "__import__", "patch", "setattr", "delattr", "setitem")
 _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
 
@@ -80,86 +84,118 @@ def _patch(path: Path, before: bytes, after: bytes) -> bytes:
 def fixed(source: bytes) -> tuple[bytes, list[str]]:
     """Return source code with canonopt's modules in place of Optax's, or notes why it stays as is.
 
-    **Raises:** `SyntaxError` or `ValueError` if it is not Python in UTF-8, `RecursionError` if it
-    is nested too deeply.
+    **Raises:** `SyntaxError` or `ValueError` if it is not Python, `RecursionError` if it is nested
+    too deeply.
     """
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-    if encoding != "utf-8":  # `ast` counts the bytes of UTF-8
-        raise ValueError(f"its encoding is {encoding}: save it as UTF-8 first")
     tree = ast.parse(source)
-    if left := {*_left(tree)}:
+    names = _Names(tree)
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    decoded = source.decode(encoding)
+    if decoded.encode(encoding) != source:
+        raise ValueError(f"it cannot be written again in its encoding, {encoding}")
+    text = decoded.encode()  # because `ast` counts the bytes of UTF-8
+    # `splitlines` would not do: it ends a line at a form feed.
+    lines = (line.encode() for line in io.StringIO(decoded, newline=""))
+    starts = [0, *itertools.accumulate(map(len, lines))]
+    if left := {*_by_text(names), *_left(names)}:
         rest = "no import of this file is changed"
         return source, [f"line {line}: {reason}: {rest}" for line, reason in sorted(left)]
     # The parts that name Optax: one of several in `import a, b`, or all of `from a import b`.
     parts: set[Any] = {
         alias if isinstance(node, ast.Import) else node
-        for node in ast.walk(tree)
-        for alias, _, _, path in _imported(node)
-        if path.partition(".")[0] == "optax"
+        for node in names.parents
+        for alias, _ in _of_optax(node)
     }
-    starts = [0, *itertools.accumulate(map(len, source.splitlines(keepends=True)))]
     for part in sorted(parts, key=lambda part: (part.lineno, part.col_offset), reverse=True):
         start = starts[part.lineno - 1] + part.col_offset
         end = starts[part.end_lineno - 1] + part.end_col_offset
         if isinstance(part, ast.alias) and part.asname is None:
             new = b"canonopt as optax"  # all submodules are reached from it
         else:
-            new = source[start:end].replace(b"optax", b"canonopt", 1)
-        source = source[:start] + new + source[end:]
-    return source, []
+            new = text[start:end].replace(b"optax", b"canonopt", 1)
+        text = text[:start] + new + text[end:]
+    return text.decode().encode(encoding), []
 
 
-def _imported(node: ast.AST) -> Iterator[tuple[ast.alias, str, str, str]]:
-    """Yield what an import binds: the module, the name here, and the path of the object."""
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            path = alias.name if alias.asname else alias.name.partition(".")[0]
-            yield alias, alias.name, alias.asname or path, path
-    elif isinstance(node, ast.ImportFrom) and not node.level:
-        for alias in node.names:
-            path = f"{node.module}.{alias.name}"
-            yield alias, str(node.module), alias.asname or alias.name, path
-
-
-def _left(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the lines that use Optax in a way that canonopt may not have, with the reason.
+class _Names:
+    """The names of a file: the parent of each node, the uses of each name, and canonopt's.
 
     Scopes do not count: a name that an import binds anywhere stands for the import everywhere.
     """
-    imported = [each for node in ast.walk(tree) for each in _imported(node)]
-    ours = {name for _, _, name, path in imported if path.partition(".")[0] == "canonopt"}
-    # Maps each name to the paths of what it stands for.
-    names: dict[str, set[str]] = {}
-    for alias, module, name, path in imported:
-        if path.partition(".")[0] != "optax":
-            continue
-        names.setdefault(name, set()).add(path)
-        if not _has_module(module):
-            yield alias.lineno, f"canonopt has no {module}"
-        elif alias.name == "*":
-            yield alias.lineno, f"from {module} import * does not say what it imports"
-        elif _found(path) is None:
-            yield alias.lineno, f"canonopt has no {path}"
-        elif name in ours:
-            yield alias.lineno, f"{name} is canonopt already, in another line"
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute):
-            continue
-        for path in _paths(node, names):
-            if not isinstance(node.ctx, ast.Load):
-                yield node.lineno, f"{path} is assigned to"
-            elif _found(path) is None:
-                yield node.lineno, f"canonopt has no {path}"
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.uses: dict[str, list[ast.Name]] = {}
+        self.ours = set[str]()
+        for node in ast.walk(tree):
+            self.parents |= dict.fromkeys(ast.iter_child_nodes(node), node)
+            if isinstance(node, ast.Name):
+                self.uses.setdefault(node.id, []).append(node)
+            elif isinstance(node, ast.Import):
+                ours = (each for each in node.names if each.name.partition(".")[0] == "canonopt")
+                self.ours |= {each.asname or "canonopt" for each in ours}
 
 
-def _paths(node: ast.expr, names: dict[str, set[str]]) -> set[str]:
-    """Return the paths of what an expression may be in a module of Optax: `optax.contrib.muon`."""
-    if isinstance(node, ast.Name):
-        return names.get(node.id, set())
-    if not isinstance(node, ast.Attribute):
-        return set()
-    owners = _paths(node.value, names)
-    return {f"{path}.{node.attr}" for path in owners if isinstance(_found(path), types.ModuleType)}
+# --- imports --------------------------------------------------------------------------------------
+
+
+def _of_optax(node: ast.AST) -> Iterator[tuple[ast.alias, str]]:
+    """Yield each name that a statement imports from Optax, and the module that has it."""
+    if isinstance(node, ast.Import):
+        found = ((alias, alias.name) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        found = ((alias, str(node.module)) for alias in node.names)
+    else:
+        found = ()
+    yield from (each for each in found if each[1].partition(".")[0] == "optax")
+
+
+def _left(names: _Names) -> Iterator[tuple[int, str]]:
+    """Yield the lines that use Optax in a way that canonopt may not have, with the reason."""
+    for node in names.parents:
+        for alias, module in _of_optax(node):
+            if not _has_module(module):
+                yield alias.lineno, f"canonopt has no {module}"
+            elif isinstance(node, ast.Import):
+                path = module if alias.asname else "optax"
+                yield from _uses(alias, alias.asname or "optax", path, names)
+            elif alias.name == "*":
+                yield alias.lineno, f"from {module} import * does not say what it imports"
+            else:
+                yield from _uses(alias, alias.asname or alias.name, f"{module}.{alias.name}", names)
+
+
+def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tuple[int, str]]:
+    """Yield the lines where `name`, `path` of Optax, must not become canonopt's, and the reason."""
+    if _found(path) is None:
+        yield alias.lineno, f"canonopt has no {path}"
+    if name in names.ours:
+        yield alias.lineno, f"{name} is canonopt already, in another line"
+    for use in names.uses.get(name, ()):
+        end: ast.expr = use
+        full = path
+        while _is_module(full) and isinstance(parent := names.parents[end], ast.Attribute):
+            end, full = parent, f"{full}.{parent.attr}"
+        if isinstance(end, ast.Attribute) and not isinstance(end.ctx, ast.Load):
+            yield end.lineno, f"{full} is assigned to"
+        elif _found(full) is None:
+            yield end.lineno, f"canonopt has no {full}"
+        elif (
+            _is_module(full)
+            and isinstance(use.ctx, ast.Load)
+            and not _is_harmless(end, full, names)
+        ):
+            yield end.lineno, f"the module {full} is passed on"
+
+
+def _is_harmless(module: ast.expr, path: str, names: _Names) -> bool:
+    """Return True if a module is compared with None, or asked for a name."""
+    around = names.parents[module]
+    if isinstance(around, ast.Call) and _last_name(around.func) in ("getattr", "hasattr"):
+        wanted = around.args[1] if len(around.args) > 1 else None
+        return not isinstance(wanted, ast.Constant) or _found(f"{path}.{wanted.value}") is not None
+    values = around.comparators if isinstance(around, ast.Compare) else [around]
+    return all(isinstance(v, ast.Constant) and v.value is None for v in values)
 
 
 def _has_module(path: str) -> bool:
@@ -175,3 +211,28 @@ def _found(path: str) -> object | None:
     for name in path.split(".")[1:]:
         found = None if name.startswith("_") else getattr(found, name, None)
     return found
+
+
+def _is_module(path: str) -> bool:
+    return isinstance(_found(path), types.ModuleType)
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
+    """Yield the lines where a function gets the name of something in Optax, with the reason."""
+    for node, parent in names.parents.items():
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            continue
+        if _OPTAX.fullmatch(node.value):
+            user = names.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+            is_call = isinstance(user, ast.Call) and _last_name(user.func) in _BY_TEXT
+            is_item = isinstance(user, ast.Subscript) and _last_name(user.value) == "modules"
+            if is_call or is_item:
+                yield node.lineno, f"{node.value!r} names Optax in a text"
+
+
+def _last_name(node: ast.AST) -> str | None:
+    """Return the last name in a reference: `patch` of `mock.patch`."""
+    return getattr(node, "attr", getattr(node, "id", None))

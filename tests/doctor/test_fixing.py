@@ -13,7 +13,7 @@ from canonopt._doctor.fixing import fixed
 
 from ..support.generated import rows
 
-ENDS = "ends of lines, a form feed and bytes of UTF-8"
+LATIN = "ends of lines, a form feed and an encoding"
 # What source code becomes. The name `tx` is an optimizer in most.
 CHANGED = {
     "a module": ("import canonopt as optax\ntx: optax.GradientTransformation = optax.adam(1e-3)\n"),
@@ -48,8 +48,8 @@ CHANGED = {
         '"""import optax"""\n# Optimizers.\nimport canonopt as optax  # github.com/optax\n\n# tx\n'
         "tx = optax.adam(1e-3)  # adam\n"
     ),
-    ENDS: (
-        "# coding: utf-8\r\nname = 'é'; import canonopt as optax\r\n\f\r\ntx = optax.adam(1e-3)"
+    LATIN: (
+        "# coding: latin-1\r\nname = 'é'; import canonopt as optax\r\n\f\r\ntx = optax.adam(1e-3)"
     ),
 }
 # Source code, and what it becomes.
@@ -75,9 +75,9 @@ def updates(source):
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_is_what_a_user_would_write(name):
-    before, after = (text.encode() for text in CHANGES[name])
+    before, after = (text.encode("latin-1") for text in CHANGES[name])
     found, notes = fixed(before)
-    assert found.decode() == after.decode()
+    assert found.decode("latin-1") == after.decode("latin-1")
     assert not notes
     assert fixed(after) == (after, [])
     jax.tree.map(np.testing.assert_array_equal, updates(before), updates(after))
@@ -88,16 +88,24 @@ UNSURE = r"""
 x = 1 |
 def f(optax):\n    return optax.adam(1) |
 from .optax import adam |
+import optax\nuse(optax) | line 2: the module optax is passed on
+from optax import losses\nx = losses | line 2: the module optax.losses is passed on
 import optax\noptax.adam = 1 | line 2: optax.adam is assigned to
 import optax\noptax._src.base | line 2: canonopt has no optax._src
 import optax\noptax.__version__ | line 2: canonopt has no optax.__version__
+import optax\ngetattr(optax, '__version__') | line 2: the module optax is passed on
 from optax._src import base\nimport optax | line 1: canonopt has no optax._src
 import optax.experimental.aggregating as a | \
     line 1: canonopt has no optax.experimental.aggregating
 import optax._src.base | line 1: canonopt has no optax._src.base
 from optax import *\nadam(1) | line 1: from optax import * does not say what it imports
+import optax\nimportlib.import_module('optax.contrib') | \
+    line 2: 'optax.contrib' names Optax in a text
+import optax\nsys.modules['optax'].adam | line 2: 'optax' names Optax in a text
+import optax\nmine is optax | line 2: the module optax is passed on
 try:\n    import canonopt as optax\nexcept ImportError:\n    import optax | \
     line 4: optax is canonopt already, in another line
+import optax\nmock.patch(target='optax.adam') | line 2: 'optax.adam' names Optax in a text
 """
 
 
@@ -126,14 +134,14 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_prints_a_diff_that_can_be_applied(folder, capfdbinary):
-    before, after = (text.encode() for text in CHANGES[ENDS])
-    Path("ends.py").write_bytes(before)
-    assert not fix("train.py", "inner", "../" + folder.name + "/ends.py")
+    before, after = (text.encode("latin-1") for text in CHANGES[LATIN])
+    Path("latin.py").write_bytes(before)
+    assert not fix("train.py", "inner", "../" + folder.name + "/latin.py")
     diff = capfdbinary.readouterr().out
     assert Path("train.py").read_text() == BEFORE
     assert shutil.which("git"), "git is needed"
     subprocess.run(["git", "apply"], input=diff, check=True)
-    assert Path("ends.py").read_bytes() == after
+    assert Path("latin.py").read_bytes() == after
     for path in ("train.py", "inner/model.py"):
         assert Path(path).read_text() == AFTER
     assert Path("inner/build/made.py").read_text() == BEFORE
@@ -182,4 +190,4 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     assert deeper.startswith("canonopt fix: deeper.py: ")
     assert fix("long.py") == 0
     assert deep.startswith("canonopt fix: deep.py: maximum recursion depth exceeded")
-    assert encoded == "canonopt fix: cp932.py: its encoding is cp932: save it as UTF-8 first"
+    assert encoded == "canonopt fix: cp932.py: it cannot be written again in its encoding, cp932"
