@@ -291,7 +291,16 @@ class _Walk:
         if not (is_module or kind in _TREES or is_record(kind)):
             return self._pytree(node)
         known: Any = ATTRIBUTES if is_module else kind_of(node)
-        return known.mapped(node, self)
+        if kind is not jtu.Partial:
+            return known.mapped(node, self)
+        # Equal partials become one object, because JAX compares those in static fields by identity.
+        # It is always a copy, so that nobody changes its keywords. Its functions are hoisted
+        # already, so nothing in it has to read again.
+        partial = known.make(node, [*map(self, known.parts(node))])
+        reading = read((partial,))
+        if not reading.is_comparable or reading.reads_data:
+            return partial
+        return _callables.setdefault(("partial", reading.key), partial)
 
     def _pytree(self, node: Any) -> Any:
         """Return a node of any other pytree type, or a leaf."""
