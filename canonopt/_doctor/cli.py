@@ -185,8 +185,8 @@ def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str
 
 def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
     """Write the report, and return the exit status."""
-    as_text = forms.as_colored_text if sys.stderr.isatty() else forms.as_text
-    _say(f"\n{as_text(report)}")
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    _say("\n" + (forms.as_colored_text if is_terminal else forms.as_text)(report))
     status = report["status"] or 0
     if status == 0 and options.fail_on_recompile:
         reasons = _excess(report, dict(options.allow))
@@ -223,6 +223,8 @@ def _excess(report: Mapping[str, Any], allowed: Mapping[str, int]) -> list[str]:
 
 def _say(text: str) -> None:
     """Write to stderr, whose reader may be gone."""
+    if sys.stderr is None:
+        return
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
