@@ -419,7 +419,7 @@ def _why_spec_not_shared(value: Any) -> str | None:
 
 
 def _reason(value: Any, found: Incomparable) -> str:
-    return f"{described(value, found)[1]} {found.why}. {found.fix}"
+    return f"{described(value, found, text_of)[1]} {found.why}. {found.fix}"
 
 
 def _made(value: Any) -> str:
