@@ -7,12 +7,12 @@ import inspect
 import operator
 import sys
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import jax
 
-from .._identity import PLAIN, HoldsArray, Table, Watched, read
+from .._identity import PLAIN, HoldsArray, Table, Watched, has_negative_zero, read
 from .._jax_internals.settings import all_settings
 from .._jax_internals.tracing import is_at_top_level, makes_tracers
 from .._optax_compat import dtype_of, is_factory_of_factories, takes_number
@@ -104,7 +104,8 @@ class Factory:
         is_fixed = (
             internals.is_rebuilt and self.is_stable and _KEYS.isdisjoint(self.signature.parameters)
         )
-        if is_fixed and all(map(_is_constant, values)):
+        if is_fixed and all(map(_is_constant, values)) and not has_negative_zero(values):
+            internals.has_zero |= 0.0 in values
             self.spellings.setdefault(key, internals)
         return spec
 
@@ -275,7 +276,10 @@ def _make_builder(factory: Factory) -> Callable[..., Any]:
             found = find(key, _nothing)()
         except Exception:  # an argument that cannot be hashed: an array, a list, a user's object
             found = None
-        return factory.from_call(args, kwargs, key) if found is None else found.spec
+        # A dict takes -0.0 for 0.0.
+        if found is None or (found.has_zero and has_negative_zero(values)):
+            return factory.from_call(args, kwargs, key)
+        return found.spec
 
     find = factory.spellings.find
     functools.update_wrapper(build, factory.function, updated=())
@@ -314,8 +318,7 @@ def _is_constant(value: Any) -> bool:
     if isinstance(value, Configured):
         known = internals_of(value)
         return known.watched is None and known.spec is not None
-    # A dict takes -0.0 for 0.0, and never finds a key with a NaN again.
-    return type(value) in PLAIN and (type(value) is not float or (value != 0 and value == value))
+    return type(value) in PLAIN and value == value  # a key with a NaN is never found again
 
 
 def factory_of(builder: Any) -> Factory | None:
@@ -402,8 +405,13 @@ class FactoryParameters:
                     raise TypeError(f"{name!r} parameter is positional only")
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            given = (*self.positional[: len(args)], *kwargs)
-            raise self._refused(str(error), given) from None
+            # Python 3.13 would first name a missing argument.
+            unknown = self._unknown(kwargs)
+            what = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
+            raise self._refused(what, (*self.positional[: len(args)], *kwargs)) from None
+
+    def _unknown(self, names: Iterable[str]) -> list[str]:
+        return [] if self.keywords else [name for name in names if name not in self.parameters]
 
     def _without_alias(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return `named` with `learning_rate` in place of `lr`, if that is an alias."""
@@ -436,8 +444,9 @@ class FactoryParameters:
         """
         named = {**(current or {}), **self._without_alias(named)}
         given = {name: value for name, value in named.items() if name in self.parameters}
-        if (missing := self._missing(given)) is not None:
-            raise self._refused(f"missing a required argument: {missing!r}", named)
+        missing = self._missing(given)
+        if missing is not None and not self._unknown(named):  # an unknown one may be a misspelling
+            raise self._refused(f"missing a required argument: {missing!r}", given)
         try:
             args, kwargs = self.unbind(given)
         except TypeError as error:  # the value of `*args` or of `**kwargs` is of another kind
@@ -473,11 +482,7 @@ class FactoryParameters:
 
     def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
         """Build the error for a call, with Python's own reason."""
-        unknown = None
-        if self.keywords is None:
-            unknown = next((name for name in given if name not in self.parameters), None)
-        if unknown is not None:  # it may be a misspelling, but Python 3.13 names what is missing
-            reason = f"got an unexpected keyword argument {unknown!r}"
+        unknown = next((name for name in given if name not in self.parameters), None)
         near = difflib.get_close_matches(unknown or "", self.parameters, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         plain = [p.replace(annotation=p.empty) for p in self.parameters.values()]

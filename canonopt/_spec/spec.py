@@ -47,6 +47,8 @@ class Internals:
     is_interned: bool = False
     # True if the configuration was built again and found in a table.
     is_rebuilt: bool = False
+    # True if a remembered call for it has a zero, which equals -0.0.
+    has_zero: bool = False
 
     def build(self) -> Any:
         """Return the result of the factory for the parameters."""
