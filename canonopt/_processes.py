@@ -150,8 +150,16 @@ def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Ver
 
 
 def _first_difference(theirs: _Parts, ours: _Parts) -> tuple[str, str, str] | None:
-    differences = differing(dict(theirs), dict(ours))
-    return next(((path, *texts) for path, texts in differences.items()), None)
+    found = differing(_by_path(theirs), _by_path(ours))
+    return next(((path, *texts) for path, texts in found.items()), None)
+
+
+def _by_path(parts: _Parts) -> dict[str, str]:
+    """Return the text of each path; it has several parts if a class and its base have a method."""
+    found: dict[str, str] = {}
+    for path, text in parts:
+        found[path] = f"{found[path]}, {text}" if path in found else text
+    return found
 
 
 # --- what is in a value -------------------------------------------------------------------------
@@ -247,6 +255,8 @@ def _text_of_whole(value: Any) -> str | None:
         return _array(value)
     if isinstance(value, Sharding | Mesh):
         return sharding_text(value)
+    if isinstance(value, jax.Device):
+        return f"a device of kind {value.device_kind}"
     if isinstance(value, enum.Enum):
         return f"{_name(type(value))}.{value.name}"
     if isinstance(value, types.ModuleType):
@@ -256,14 +266,14 @@ def _text_of_whole(value: Any) -> str | None:
 
 
 def _methods(kind: type) -> _Named:
-    """Yield the methods that a class has from the user, whose code may differ, too."""
-    of_user = (base for base in kind.__mro__ if not is_library_class(base))
-    for name in dict.fromkeys(itertools.chain.from_iterable(map(vars, of_user))):
-        method = getattr(kind, name, None)
-        method = method.fget if isinstance(method, property) else method
-        is_called = name == "__call__" or not is_dunder(name)
-        if is_called and isinstance(method, types.FunctionType):
-            yield f"method {name!r}", method
+    """Yield the methods of a class of the user's, whose code may differ, too."""
+    for base in kind.__mro__:
+        for name in () if is_library_class(base) else vars(base):
+            method = getattr(base, name, None)
+            method = method.fget if isinstance(method, property) else method
+            is_called = name == "__call__" or not is_dunder(name)
+            if is_called and isinstance(method, types.FunctionType):
+                yield f"method {name!r}", method
 
 
 def _attributes(value: Any) -> _Named:
