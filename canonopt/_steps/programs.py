@@ -39,7 +39,7 @@ from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument, is_with_any
 from .old_traces import forget_calls, has_old_trace, note_call, note_calls, traced_inside
-from .templates import filled, template_of
+from .templates import Template, template_of
 
 
 class Jitted(Protocol):
@@ -66,7 +66,7 @@ class Program:
 
     bytes = 0  # the bytes of its constants
     inside: tuple[int, ...]  # the numbers of the objects read that JAX has traced inside of it
-    template: Any  # the template of the structure of its output
+    template: Template  # the template of the structure of its output
 
     def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
         mark = self.mark = object()
@@ -386,7 +386,7 @@ def _started(
         if structure != program.structure:
             note_not_shared(fn, _UNEQUAL)
             return None, None
-        keep(use := _Use(program, captured, filled(program.template, reading.objects)))
+        keep(use := _Use(program, captured, program.template.filled(reading.objects)))
         result = use(jitted, args, kwargs)
         if result is not _UNTRACED:
             return use, result

@@ -32,12 +32,21 @@ class _Other(Exception):
     """A mutable object or a function that was not read."""
 
 
-def filled(template: Any, objects: Sequence[Any]) -> Any:
-    """Return the structure of a template with these objects in its slots."""
-    return _swapped(template, lambda value: objects[value.place] if type(value) is _Slot else value)
+@attrs.frozen(eq=False)
+class Template:
+    """A structure with slots."""
+
+    structure: Any
+    has_slots: bool
+
+    def filled(self, objects: Sequence[Any]) -> Any:
+        """Return the structure with these objects in the slots."""
+        if not self.has_slots:
+            return self.structure
+        return _swapped(self.structure, lambda v: objects[v.place] if type(v) is _Slot else v)
 
 
-def template_of(structure: Any, objects: Sequence[Any]) -> Any:
+def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
     """Return the template of a structure; None if it holds any other mutable object or function."""
     places = {id(value): i for i, value in enumerate(objects)}
 
@@ -51,9 +60,10 @@ def template_of(structure: Any, objects: Sequence[Any]) -> Any:
         return _Slot(place)
 
     try:
-        return _swapped(structure, swap)
+        made = _swapped(structure, swap)
     except _Other:
         return None
+    return Template(made, made is not structure)
 
 
 def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
