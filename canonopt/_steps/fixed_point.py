@@ -68,7 +68,12 @@ def preserved_state(
     if sharding is not None:
         state = commit(state, sharding)
     types, _ = _preserved_types(update, jax.tree.map(struct_of, state))
-    return jax.tree.map(as_type, state, types)
+    leaves, structure = jax.tree.flatten(state)
+    del state
+    # Leaves are widened one by one, so that a narrow leaf is freed before the next is widened.
+    for i, wanted in enumerate(jax.tree.leaves(types)):
+        leaves[i] = as_type(leaves[i], wanted)
+    return jax.tree.unflatten(structure, leaves)
 
 
 # --- types ------------------------------------------------------------------------------------
