@@ -18,7 +18,7 @@ RECORDS = sorted(command.RECORDS.glob("*.json"))
 
 
 # The command compiles as for users: it compares numbers.
-AS_FOR_USERS = {"XLA_FLAGS": "", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
+ENVIRONMENT = {"XLA_FLAGS": "", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def _environment(monkeypatch):
 def test_a_quick_run(tmp_path):
     arguments = ["--quick", "--host-devices", "4", "--out", str(tmp_path)]
     command = [*doctor.PYTHON, "-W", "error", "-m", "tools.validate", *arguments]
-    done = doctor.run(*command, cwd=ROOT, env=AS_FOR_USERS)
+    done = doctor.run(*command, cwd=ROOT, env=ENVIRONMENT)
     (path,) = tmp_path.glob("*.json")
     found = json.loads(path.read_text("utf-8"))
     by_title = {part["title"]: part for part in found["parts"]}
