@@ -13,7 +13,6 @@ import canonopt
 
 from .support import catalogue
 from .support.catalogue import TRANSFORMATIONS, build
-from .support.compiling import AS_FOR_USERS
 from .support.values import bits
 
 # Two factories are deprecated, and say so when they are built.
@@ -116,8 +115,7 @@ elif jax.__version_info__ < (0, 10):
 @pytest.mark.parametrize("name", with_numbers(TRANSFORMATIONS))
 def test_an_update_is_that_of_python_numbers_within_one_unit_of_its_last_place(name):
     static, dynamic, params, x = cases(name)
-    update = functools.partial(updates_and_state, name)
-    update = jax.jit(update, compiler_options=AS_FOR_USERS)
+    update = jax.jit(functools.partial(updates_and_state, name))
     opt_state = jax.jit(static.init)(params)
     for _ in range(2):
         updates, opt_state = update(static, params, opt_state, x)

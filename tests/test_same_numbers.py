@@ -120,7 +120,7 @@ def test_errors_and_warnings_are_compared():
 
 # --- programs that jit functions ------------------------------------------------------------------
 
-FAST, CHUNK, CHUNKS = 20, 25, 11
+FAST, CHUNK, CHUNKS = 20, 25, 8
 CHUNKS_OF_SEEDS = [
     pytest.param(range(FAST), id="fast"),
     *(
