@@ -142,7 +142,7 @@ def find_in(module: str, name: str) -> Any:
             found = getattr(namespace, name, in_place_of)
             if found is not in_place_of:
                 return in_place_of(found)
-    problem = f"Neither {module} nor optax {optax.__version__} has {name!r}."
+    problem = f"Neither {module} nor optax {optax.__version__} has {name!r}"  # Python goes on
     raise AttributeError(problem, name=name, obj=sys.modules[module])
 
 

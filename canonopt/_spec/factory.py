@@ -195,7 +195,14 @@ class Factory:
     def call(self, given: dict[str, Any]) -> Any:
         """Return the result of the function for these values."""
         args, kwargs = self.signature.unbind(given)
-        return self.function(*args, **kwargs)
+        try:
+            return self.function(*args, **kwargs)
+        except Exception as error:
+            values = (*args, *kwargs.values()) if self._of_optax else ()
+            found = next(filter(None, map(factory_of, values)), None)
+            if found is not None and not self.makes_factories:
+                error.add_note(f"{found.name} was not called. Write {found.expression}(...).")
+            raise
 
     def __canonical_key__(self, mode: Any) -> int:
         return token_of(self)

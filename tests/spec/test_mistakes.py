@@ -114,6 +114,8 @@ def test_an_error_of_a_factory_is_optax_own(call):
         eval(f"canonopt.{call}", NAMES.copy())
     with pytest.raises(type(ours.value), match=re.escape(str(ours.value))):
         eval(f"optax.{call}", NAMES.copy())
+    notes = ["sgd was not called. Write canonopt.sgd(...)."] if call == "chain(sgd)" else []
+    assert getattr(ours.value, "__notes__", []) == notes
 
 
 def test_a_whole_model_is_as_in_optax_where_optax_takes_it():
