@@ -134,6 +134,7 @@ class Reading:
     tells_tracers: str = ""
     # The parts that another build is unlikely to have, if they are asked for.
     incomparable: list[Incomparable] | None = None
+    stops: int = 0  # how many of these, the first, keep the values from being the same as others
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
     # Whether code passes on an object that equals only itself, and that may change. The receiver
     # may keep a result by it: an inner jit, `functools.lru_cache`.
@@ -178,7 +179,6 @@ class Reader:
     reads_any_attribute = False  # whether code reads attributes that it does not name
     changes_objects = _changes_variables = _sets_attributes = _is_inner = False
     _takes_remainders = _has_formats = False
-    _stops = 0  # how many parts keep the values from being the same as any others
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
@@ -415,8 +415,8 @@ class Reader:
         self.out.append(object())
         self.reading.is_comparable = False
         if self.reading.incomparable is not None:  # these come before others, in their order
-            self.reading.incomparable.insert(self._stops, Incomparable(value, *reason))
-            self._stops += 1
+            self.reading.incomparable.insert(self.reading.stops, Incomparable(value, *reason))
+            self.reading.stops += 1
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
         """Return True if `value` by itself reads data, even if that has been read before it."""

@@ -561,6 +561,7 @@ _OTHERWISE = (
     " Then canonopt.jit or filter_jit shares it. Or make the function once, in a function under "
     "functools.cache."
 )
+_MAX_STOPS = 4  # the most reasons that a report names
 _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 
 
@@ -579,9 +580,11 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
     if any(rule is not None and keeps_state(rule) for rule in rules):
         return KEEPS
-    if reading.is_comparable or not reading.incomparable:
-        return None
-    return _reason(function, reading.incomparable[0])
+    by_fix: dict[str, dict[str, None]] = {}
+    for found in (reading.incomparable or ())[: min(reading.stops, _MAX_STOPS)]:
+        _, part = described(function, found, text_of)
+        by_fix.setdefault(found.fix, {})[f"{part} {found.why}"] = None
+    return " ".join(f"{', and '.join(why)}. {fix}" for fix, why in by_fix.items()) or None
 
 
 # --- calls ----------------------------------------------------------------------------------------

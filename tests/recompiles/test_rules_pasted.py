@@ -104,17 +104,18 @@ class Trainer:
 for i in range(3):
     trainer = Trainer(np.ones(8, np.float32), float(i))
     trainer.step(ones)  # here
-### a helper that reads the environment, and a captured array
-# hint: the function itself is new each time: its captured variable 'helper', function helper, \
-uses os, which can give another value each time. Use it outside of the function, and pass the \
-result as an argument.
+### a helper that reads the environment, the time, and a captured array
+# hint: the function itself is new each time: it uses time.time, which can give another value each \
+time, and its captured variable 'helper', function helper, uses os, which can give another value \
+each time. Use it outside of the function, and pass the result as an argument.
 import os
+import time
 
 def helper(x):
     return 2 * x if os.environ.get("NOT_SET") else x
 
 def fit(helper, data):
-    return canonopt.jit(lambda x: helper(x) + data)(ones)  # here
+    return canonopt.jit(lambda x: helper(x) + data * time.time())(ones)  # here
 
 for _ in range(2):
     fit(helper, jnp.ones(8))

@@ -223,9 +223,10 @@ def _ways_to_count(state: Any) -> dict[str, Callable[[], Sample]]:
 # --- processes ----------------------------------------------------------------------------------
 
 _IMPORT = """
-start = time.perf_counter(), time.process_time()
+import time
+start = time.process_time()
 {code}
-print(time.process_time() - start[1])
+print(time.process_time() - start)
 """
 _IMPORTS = {
     "optax, one optimizer built": "import optax; optax.adam(1e-3)",
