@@ -451,6 +451,10 @@ return step(jnp.zeros_like(x))
 ### settings in a namespace, captures
 settings = types.SimpleNamespace(rate=0.5, x=make_data(key)[0])
 return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))
+### modules of a library that a step holds, captures
+x, held = make_data(key)[0], types.SimpleNamespace(lax=jax.lax, jax=jax)
+step = lambda w, np=jnp: np.sin(x) - held.lax.cos(w) * held.jax.nn.relu(w)
+return jit(step)(jnp.zeros_like(x))
 ### a submodule that a step imports, captures
 x = make_data(key)[0]
 def step(w):

@@ -123,8 +123,8 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             # Optax's schedules round their numbers so. The value from before the trace counts.
             _, value = reader.reading.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
-            reader.judge_module(function, value, code, name)
-        if isinstance(value, type) and name == "__class__" and name not in code.passed:
+            reader.add_module(function, value, code, name)
+        elif isinstance(value, type) and name == "__class__" and name not in code.passed:
             # `super()` loads this cell, and makes no instance.
             reader.add_class(value)
         else:

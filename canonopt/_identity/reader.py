@@ -208,6 +208,8 @@ class Reader:
         # The attributes that code names, and the user's modules, classes and instances of which it
         # may read them: by id, each with its place and the attributes that are done.
         self.named: set[str] = set()
+        self._held: set[int] = set()  # the ids of the user's modules that are not only named
+        self._named_in_code: set[str] = set()  # without those that functions of libraries name
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._to_read: dict[int, None] = {}  # the owners that have something to read, by id
         # By the id of each instance, the names that code has for it: an attribute's has a dot, and
@@ -302,10 +304,7 @@ class Reader:
         elif kind is float:
             self.out += (float, exact(value, mode))
         elif kind is types.ModuleType:
-            if not is_library_module(value):
-                self.reading.can_change = True
-                self.add_owner(value)
-            self.out += (MODULE, token_of(value))
+            self._add_held(value)
         else:
             self.out.append(PENDING)
             self._pending.append((value, mode, name))
@@ -443,6 +442,7 @@ class Reader:
         self._sets_attributes |= bool(code.sets_attributes)
         self.reads_any_attribute |= code.reads_any_attribute
         self.named.update(code.attributes)
+        self._named_in_code |= code.attributes
         self._passed |= code.passed
         self.reading.makes_sets |= code.makes_sets
         self._takes_remainders |= code.takes_remainders
@@ -463,9 +463,10 @@ class Reader:
                     self._judge(function, value)
                 continue
             self.reading.reads_data |= not _is_code(value)
-            if type(value) is types.ModuleType and not code.is_generated:
-                self.judge_module(function, value, code, name)
-            self.add(value, "live", name)
+            if type(value) is types.ModuleType:
+                self.add_module(function, value, code, name)
+            else:
+                self.add(value, "live", name)
         for name, *attributes in code.imports:
             with contextlib.suppress(ImportError):  # a relative name may have no package
                 name = importlib.util.resolve_name(name, namespace.get("__package__"))
@@ -473,10 +474,9 @@ class Reader:
             if module is None:
                 self.stop(function, impure(f"the module {name!r}"))
             else:
-                self.judge_module(function, module, code, None, attributes)
-                self.add(module, "live")
+                self.add_module(function, module, code, None, attributes)
 
-    def judge_module(
+    def add_module(
         self,
         function: Any,
         module: types.ModuleType,
@@ -484,12 +484,16 @@ class Reader:
         variable: str | None,
         *imported: Iterable[str],
     ) -> None:
-        """Stop if `function` reads something impure of a library's module.
+        """Add a module that code has a name for; stop if it reads something impure of a library's.
 
         `variable` is its name for the module, None if unknown; `imported` are names it imports.
         """
+        self.out += (MODULE, token_of(module))
         if not is_library_module(module):
-            return  # its attributes are read
+            self.reading.can_change = True
+            self.add_owner(module)
+        if code.is_generated:
+            return
         paths = [p[1:] for p in code.paths if p and (p[0] == variable or variable is None)]
         if code.reads_any_attribute or not REFLECTION.isdisjoint(code.globals):
             paths += ((name,) for name in code.attributes)
@@ -499,7 +503,22 @@ class Reader:
                 if type(found) is not types.ModuleType:
                     break
                 holder, found = found, getattr(found, name, None)
-            self._judge(function, found, holder)
+            if _is_of_library(found) or _is_of_library(holder):  # else its attributes are read
+                self._judge(function, found, holder)
+            elif type(found) is types.ModuleType:
+                self._add_held(found)
+
+    def _add_held(self, module: types.ModuleType) -> None:
+        """Add a module that is held in an object or passed on: code may read it under any name."""
+        self.out += (MODULE, token_of(module))
+        if is_library_module(module):
+            self._judge(self.function or module, module, module)
+        elif id(module) not in self._held:
+            self.reading.can_change = True
+            self._held.add(id(module))
+            self.add_owner(module)
+            self._owners[id(module)][2].clear()
+            self._to_read[id(module)] = None
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
         """Judge a value that `function` has reached in a library."""
@@ -511,6 +530,8 @@ class Reader:
             self.stop(function, impure(name))
         elif not (_is_code(value) or is_in_place(value) or typing.get_origin(value)):
             self.add(value, "live")  # a library keeps data in it, as in `absl.flags.FLAGS`
+        if type(value) is types.ModuleType:  # code reads attributes of it under any name
+            self.add_owner(value)
         self.note_reached(value, is_builtin=module is builtins)
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
@@ -652,12 +673,14 @@ class Reader:
             self.named.update(_readable(namespace))
             for name in TELLS_TRACERS.intersection(n for n in namespace if not is_dunder(n)):
                 self.note_telling(name)
-        yield from self.named.intersection(namespace)
+        named = self._named_in_code if _is_of_library(owner) else self.named
+        yield from named.intersection(namespace)
         if self.reads_any_attribute:
             names = _readable(namespace)
             yield from (n for n in names if not is_dunder(n) or n == "__match_args__")
         if isinstance(owner, types.ModuleType):
-            yield from {"__getattr__"}.intersection(namespace)
+            if not _is_of_library(owner):
+                yield from {"__getattr__"}.intersection(namespace)
         else:
             yield from namespace.get("_member_names_", ())
             is_called = self._constructs_any or id(owner) in self._constructed
@@ -667,6 +690,12 @@ class Reader:
     def _add_attribute(self, owner: Any, namespace: Mapping[str, Any], name: str) -> None:
         """Add the value that a module or a class has under a name."""
         value, kind = attribute_of(owner, name), type(namespace.get(name))
+        if _is_of_library(owner):
+            self._judge(self.function or owner, value, owner)
+            return
+        if not (isinstance(owner, type) or id(owner) in self._held) and _is_of_library(value):
+            self.out += (MODULE, token_of(value))  # judged where code names the user's module
+            return
         self._constructs_any |= kind is classmethod
         if isinstance(owner, type) and hasattr(kind, "__get__") and kind not in _NOT_OF_INSTANCES:
             functions = value[:3] if kind is property else (value,)
@@ -679,6 +708,10 @@ class Reader:
         is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
         self.reading.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
         self.add(value, "live", f".{name}")
+
+
+def _is_of_library(value: Any) -> bool:
+    return type(value) is types.ModuleType and is_library_module(value)
 
 
 def _named_by(value: Any) -> frozenset[str]:

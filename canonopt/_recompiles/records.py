@@ -580,11 +580,17 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
     if any(rule is not None and keeps_state(rule) for rule in rules):
         return KEEPS
-    by_fix: dict[str, dict[str, None]] = {}
-    for found in (reading.incomparable or ())[: min(reading.stops, _MAX_STOPS)]:
-        _, part = described(function, found, text_of)
-        by_fix.setdefault(found.fix, {})[f"{part} {found.why}"] = None
-    return " ".join(f"{', and '.join(why)}. {fix}" for fix, why in by_fix.items()) or None
+    by_why: dict[str, Incomparable] = {}
+    for each in (reading.incomparable or ())[: reading.stops]:
+        by_why.setdefault(each.why, each)
+    if not by_why:
+        return None
+    first, *others = [*by_why.values()][:_MAX_STOPS]
+    # The way to a part takes long to find, so only the first one is named.
+    what = f"{described(function, first, text_of)[1]} {first.why}"
+    what += "".join(f", and something in it {o.why}" for o in others if o.fix == first.fix)
+    more = (f" Something in it {o.why}. {o.fix}" for o in others if o.fix != first.fix)
+    return f"{what}. {first.fix}{''.join(more)}"
 
 
 # --- calls ----------------------------------------------------------------------------------------

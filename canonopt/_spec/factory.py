@@ -201,7 +201,7 @@ class Factory:
             values = (*args, *kwargs.values()) if self._of_optax else ()
             found = next(filter(None, map(factory_of, values)), None)
             if found is not None and not self.makes_factories:
-                error.add_note(f"{found.name} was not called. Write {found.expression}(...).")
+                error.add_note(f"{found.name} was not called.")
             raise
 
     def __canonical_key__(self, mode: Any) -> int:

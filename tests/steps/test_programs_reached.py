@@ -158,6 +158,18 @@ for package.k in (1.0, 5.0):
     inner.k = package.k
     for name in ("absolute", "relative"):
         yield jit(types.FunctionType(names[name].__code__, names))(x)
+### modules of a library that are held, or that other modules have
+import os
+holder, listed, module = types.SimpleNamespace(m=os), [os], types.ModuleType("with_os_")
+module.os, os.environ["RATE_"] = os, "2"
+class Holder: m = os
+def rated(m): return float(m.environ["RATE_"])
+-> x * float(holder.m.environ["RATE_"])
+-> x * float(listed[0].environ["RATE_"])
+-> x * float(Holder.m.environ["RATE_"])
+-> x * float(module.os.environ["RATE_"])
+-> x * rated(module.os)
+~ os.environ["RATE_"] = "5"
 ### what Python keeps beside the attributes
 class Base(abc.ABC):
     @abc.abstractmethod
