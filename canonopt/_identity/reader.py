@@ -299,6 +299,7 @@ class Reader:
             self.out += (kind, value)
             if kind is str and value.isidentifier():  # as in `module.apply(..., method=value)`
                 self.named.add(value)
+                self._named_in_code.add(value)
         elif kind is _Mark:
             self.out.append(value)
         elif kind is float:
@@ -673,14 +674,15 @@ class Reader:
             self.named.update(_readable(namespace))
             for name in TELLS_TRACERS.intersection(n for n in namespace if not is_dunder(n)):
                 self.note_telling(name)
-        named = self._named_in_code if _is_of_library(owner) else self.named
-        yield from named.intersection(namespace)
+        if _is_of_library(owner):
+            yield from self._named_in_code.intersection(namespace)
+            return
+        yield from self.named.intersection(namespace)
         if self.reads_any_attribute:
             names = _readable(namespace)
             yield from (n for n in names if not is_dunder(n) or n == "__match_args__")
         if isinstance(owner, types.ModuleType):
-            if not _is_of_library(owner):
-                yield from {"__getattr__"}.intersection(namespace)
+            yield from {"__getattr__"}.intersection(namespace)
         else:
             yield from namespace.get("_member_names_", ())
             is_called = self._constructs_any or id(owner) in self._constructed
