@@ -205,12 +205,13 @@ class Reader:
         self._seen: dict[int, tuple[int, Mode]] = {}
         self._alive = self.reading.objects  # keeps them, so that no other object gets such an id
         self.judged: dict[int, Any] = {}  # values that libraries have under a name, by id
-        # The attributes that code names, and the user's modules, classes and instances of which it
-        # may read them: by id, each with its place and the attributes that are done.
+        # The attributes that code names, and those of them that not only libraries name.
         self.named: set[str] = set()
-        self._held: set[int] = set()  # the ids of the user's modules that are not only named
-        self._named_in_code: set[str] = set()  # without those that functions of libraries name
+        self._named_in_code: set[str] = set()
+        # The modules, classes and instances of which code may read these: by id, each with its
+        # place and the attributes that are done. Then the ids of the user's modules in `_add_held`.
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
+        self._held: set[int] = set()
         self._to_read: dict[int, None] = {}  # the owners that have something to read, by id
         # By the id of each instance, the names that code has for it: an attribute's has a dot, and
         # None says that code also reaches the instance in another way. Then the names whose values

@@ -275,10 +275,23 @@ _nothing: Callable[[], Any] = type(None)  # stands for a weak reference to nothi
 def _make_builder(factory: Factory) -> Callable[..., Any]:
     """Return the function that users call."""
 
-    # A loop that builds its optimizer again and again calls this function in each round.
+    # A loop that builds its optimizer again and again calls this function in each round. So the
+    # keys of calls with few arguments are written out: `map` takes twice as long.
     def build(*args: Any, **kwargs: Any) -> Any:
-        values = (*args, *kwargs.values()) if kwargs else args
-        key = (_config.jax_enable_x64, *kwargs, *map(type, values), values)
+        values = args
+        if kwargs:
+            values = (*args, *kwargs.values())
+            key = (_config.jax_enable_x64, values, *kwargs, *map(type, values))
+        elif (count := len(args)) == 1:
+            key = (_config.jax_enable_x64, type(args[0]), args[0])
+        elif count == 2:
+            a, b = args
+            key = (_config.jax_enable_x64, type(a), type(b), a, b)
+        elif count == 4:
+            a, b, c, d = args
+            key = (_config.jax_enable_x64, type(a), type(b), type(c), type(d), a, b, c, d)
+        else:
+            key = (_config.jax_enable_x64, *map(type, args), *args)
         try:
             found = find(key, _nothing)()
         except Exception:  # an argument that cannot be hashed: an array, a list, a user's object

@@ -43,9 +43,9 @@ def with_schedule(lib):
 
 
 BUILDS = {
-    "adam": (0.3, lambda lib: lib.adam(1e-3)),
-    "adamw": (0.3, lambda lib: lib.adamw(1e-3, weight_decay=1e-2)),
-    "a chain": (0.5, with_schedule),
+    "adam": (0.15, lambda lib: lib.adam(1e-3)),
+    "adamw": (0.2, lambda lib: lib.adamw(1e-3, weight_decay=1e-2)),
+    "a chain": (0.25, with_schedule),
     # A function is read in full at each build, twice with what the spec has, and all settings of
     # JAX once: 75 to 105 us.
     "a mask": (30.0, lambda lib: lib.adamw(1e-3, mask=lambda params: mask(params))),
