@@ -340,7 +340,7 @@ def test_a_library_that_cannot_restore_functions():
     fix = r"like\['activation'\] is a function, which Orbax and Flax cannot restore"
     with pytest.raises(errors.CheckpointError, match=fix):
         canonopt.restore_like({"activation": jax.nn.relu, "w": jnp.ones(2)}, load)
-    with pytest.raises(errors.CheckpointError, match="a function that loads, and got a dict"):
+    with pytest.raises(errors.CheckpointError, match="load must be a function, and is of type dict"):
         canonopt.restore_like(small(), small())
 
 

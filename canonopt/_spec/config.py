@@ -309,8 +309,8 @@ def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
 
 def _enveloped(data: Any) -> dict[str, Any]:
     """Return `data` in Python's own types. Raises `ConfigError` if they are not those of a spec."""
-    if isinstance(data, optax.GradientTransformation):
-        problem = f"{type(data).__name__} is a transformation, and not the data of a spec."
+    if isinstance(data, optax.GradientTransformation) or callable(data):
+        problem = f"A value of type {type(data).__name__} is not the data of a spec."
         fix = "Build it with canonopt, and write what canonopt.to_config returns."
         raise ConfigError(problem, fix, path="data")
     match table := _plain(data, "data"):
