@@ -96,11 +96,12 @@ def restore_like(
     except (CheckpointError, FileNotFoundError):  # these already say what is wrong
         raise
     except Exception as error:
-        text = " ".join(f"{type(error).__name__}: {error}".split())
+        raised = filter(None, (error, error.__cause__))  # Equinox names the leaf, the cause why
+        text = " ".join("; ".join(f"{type(each).__name__}: {each}" for each in raised).split())
         leaves = jtu.tree_leaves_with_path(like)
         if path := next((jtu.keystr(path) for path, leaf in leaves if callable(leaf)), ""):
-            fix += f" like{path} is a function, which Orbax and Flax cannot restore: before that, "
-            fix += "functions, like = eqx.partition(like, callable)."
+            fix += f" Orbax and Flax cannot restore like{path}, a function. With one of these, write "
+            fix += "before that: functions, like = eqx.partition(like, callable)."
         raise CheckpointError(
             f"Nothing was restored, since the {what} cannot be read:\n  {text[:_MAX_TEXT]}", fix
         ) from error
@@ -197,7 +198,7 @@ def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
 
 
 def _misfit(differences: Mapping[str, tuple[str, str]]) -> CheckpointError:
-    lines = ["Nothing was restored, since the checkpoint was saved from another tree:"]
+    lines = ["Nothing was restored, since the checkpoint was saved from another tree (saved -> like):"]
     lines += [f"  {before} -> {after} @ like{p}" for p, (before, after) in differences.items()]
     if len(lines) > _MAX_LINES + 1:
         lines[_MAX_LINES + 1 :] = [f"  and {len(lines) - _MAX_LINES - 1} more"]

@@ -361,7 +361,8 @@ class Difference:
     @property
     def from_canonopt(self) -> str:
         """Return words on how to build the optimizer."""
-        is_of_optax = self.before.is_of_optax or any(p.before.is_of_optax for p in self.parts)
+        pairs = (part[1:] for part in (*self.parts, self.whole))
+        is_of_optax = any(leaf.is_of_optax for pair in pairs for leaf in pair)
         words = " entirely from canonopt in place of optax" if is_of_optax else " once"
         if self.visible:
             words += f", with numbers that change as canonopt.dynamic(number){self.for_dynamic}"
@@ -402,9 +403,15 @@ class Difference:
             return ""
         # A library's jit does not share, and functions that are the same to canonopt can be shared.
         is_moot = self.is_jitted_elsewhere if self.is_function else self.is_same_to_canonopt
-        is_moot |= self.kind == "transformation" and any(p.is_of_optax for p in self.parts)
+        is_moot |= self.kind == "transformation" and any(p.before.is_of_optax for p in self.parts)
         # If a visible part differs, these are two configurations, which must not be merged.
-        return "" if is_moot or self.visible else self.function.after.why_not_shared or ""
+        if is_moot or self.visible:
+            return ""
+        if (why := self.function.after.why_not_shared) or not self.is_function:
+            return why or ""
+        specs = (p for p in reversed(self.parts) if p.before.kind == "transformation")
+        uses = (f"it uses {p.label}, and {w}" for p in specs if (w := p.after.why_not_shared))
+        return next(uses, "")
 
     @property
     def is_jitted_elsewhere(self) -> bool:

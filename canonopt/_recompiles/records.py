@@ -28,6 +28,7 @@ from .._identity import (
     KEEPS,
     MAX_WORDS,
     NUMPY,
+    HoldsArray,
     Reading,
     attributes_of,
     closure_items,
@@ -64,7 +65,7 @@ from .._texts import (
     is_spec,
     text_of,
 )
-from ..errors import Incomparable
+from ..errors import ARRAY, Incomparable
 
 # --- paths ----------------------------------------------------------------------------------------
 
@@ -307,13 +308,13 @@ def static_leaf(
     with contextlib.suppress(Exception):  # an attribute of a user's class may raise any error
         kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
         facts["made"] = _made(value)
-        if is_spec(value):
-            facts["why_not_shared"] = _why_spec_not_shared(value)
         if isinstance(value, types.FunctionType):
             facts["code"] = key_of(value.__code__)
         if not is_part:
             _add_parts(value, budget, facts["parts"])
             facts["stores"] = _stores(value, facts["parts"])
+        if is_spec(value):
+            facts["why_not_shared"] = _why_spec_not_shared(value)
     kind_of = value if isinstance(value, type) else type(value)
     return Leaf(
         kind,
@@ -412,10 +413,26 @@ def _kind(value: Any) -> str:
     return "callable" if callable(value) and not isinstance(value, type) else "value"
 
 
-def _why_spec_not_shared(value: Any) -> str | None:
-    """Return why canonopt does not take a spec for an equal one."""
-    found = read((*value.parameters().values(),), explain=True).incomparable
-    return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
+def _why_spec_not_shared(spec: Any) -> str | None:
+    """Return why canonopt does not take a spec, or one inside of it, for an equal one."""
+    for name, value in spec.parameters().items():
+        for inner in filter(is_spec, jtu.tree_leaves(value, is_leaf=is_spec)):
+            if why := _why_spec_not_shared(inner):
+                return why
+        with contextlib.suppress(HoldsArray):  # a dynamic number
+            found = read(given=(value,), explain=True).incomparable or ()
+            # Of a dict with arrays, the arrays are the reason: in a tuple they would be, too.
+            for each in sorted(found, key=lambda each: each.why != ARRAY.why):
+                path, what = described(value, each, text_of)
+                part = f"in its {name}, {what.removeprefix('its ')}" if path else f"its {name}"
+                return f"{part} {each.why}. {_FROM_ARGUMENT if each.why == ARRAY.why else each.fix}"
+    return None
+
+
+_FROM_ARGUMENT = (
+    "Take it from the function's argument, which for a mask or a label function is the parameters, "
+    "or capture Python numbers."
+)
 
 
 def _reason(value: Any, found: Incomparable) -> str:

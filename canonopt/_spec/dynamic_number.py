@@ -164,7 +164,9 @@ def as_dynamic(value: Any, path: str = "") -> Any:
     if not all(isinstance(member, NUMBERS) for member in members):
         got = f"{path} is" if path else "got"
         problem = f"canonopt.dynamic takes a number or an array, and {got} {value!r}."
-        raise DynamicSpecError(problem, "Write canonopt.dynamic(1e-3).", path=path or None)
+        in_yaml = " In YAML, 1e-3 is text, and 1.0e-3 a number." if isinstance(value, str) else ""
+        fix = f"Write canonopt.dynamic(1e-3).{in_yaml}"
+        raise DynamicSpecError(problem, fix, path=path or None)
     kind: Any = {"b": bool, "f": float}.get(np.asarray(value).dtype.kind, int)
     if {*map(type, members)} == {np.float64}:
         kind = np.float64

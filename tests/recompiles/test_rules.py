@@ -319,6 +319,25 @@ step = jax.jit(lambda optim: 0, static_argnums=0)
 [step(build(Trainer())) for _ in range(2)]
 = is a Trainer, which may change. Make Trainer a frozen dataclass
 = canonopt.register_constant(Trainer, key=vars)
+### a label function that captures the parameters
+step = jax.jit(lambda optim, params: optim.init(params), static_argnums=0)
+def fit(params):
+    groups = {"a": canonopt.adam(0.1)}
+    step(canonopt.partition(groups, lambda _: {k: "a" for k in params}), params)
+[fit({"w": jnp.ones(i)}) for i in (1, 1)]
+= optim is new each time: in its param_labels, captured variable 'params', float32[1], is an array.
+=| Take it from the function's argument, which for a mask or a label function is the parameters
+### a mask in a chain that a step captures
+def fit(params):
+    mask = canonopt.masked(canonopt.adam(0.1), lambda _: {k: True for k in params})
+    optim = canonopt.chain(canonopt.clip(1.0), mask)
+    canonopt.jit(lambda params: optim.init(params))(params)
+[fit({"w": jnp.ones(1)}) for _ in range(2)]
+= is new each time: it uses optim, and in its mask, captured variable 'params', float32[1], is an
+### first of canonopt, then of Optax
+step = eqx.filter_jit(lambda optim, x: optim.init(x))
+[step(make(0.1), 1.0) for make in (canonopt.sgd, optax.sgd, canonopt.adam, optax.adam) * 3]
+= hint: build optim entirely from canonopt in place of optax
 ### shardings that read the same
 step = jax.jit(lambda x: x * 2)
 for devices in (jax.devices()[:4], jax.devices()[4:]):
