@@ -578,6 +578,7 @@ _OTHERWISE = (
     " Then canonopt.jit or filter_jit shares it. Or make the function once, in a function under "
     "functools.cache."
 )
+_IN_CELL = " Pass what is made again, as in a notebook's cell that runs again, as an argument."
 _MAX_STOPS = 4  # the most reasons that a report names
 _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 
@@ -591,8 +592,10 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
         of_self = getattr(attribute(function, "__self__"), "__dict__", ())
         names = [f"self.{n}" if n in of_self else "" if k == "attribute" else n for k, n in named]
         lines = "; ".join(f"{name} = jnp.asarray({name})" for name in names if name)
-        lines += ", outside of functions," if lines and any(n[:6] == "global" for n in own) else ""
-        return NUMPY.format(lines or f"jnp.asarray for {', '.join([*arrays][:3]) or 'it'}")
+        is_global = lines and any(n[:6] == "global" for n in own)
+        lines += ", outside of functions," if is_global else ""
+        what = NUMPY.format(lines or f"jnp.asarray for {', '.join([*arrays][:3]) or 'it'}")
+        return f"{what}{_IN_CELL if is_global else ''}"
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
     if any(rule is not None and keeps_state(rule) for rule in rules):

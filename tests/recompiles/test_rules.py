@@ -475,7 +475,8 @@ for b1 in (0.9, 0.8):
 for _ in range(2):
     x, y = np.ones(2), np.zeros(2)
     JIT(lambda w: w * x + y)(jnp.ones(2))
-= Write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions, before the function is made
+= Write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions, before the function is made.
+=| Pass what is made again, as in a notebook's cell that runs again, as an argument
 ### an array of NumPy in a function that our jit does not share
 def make(data): return OURS(lambda x: x - np.mean(data))
 [make(np.atleast_1d(3.0 + i))(1.0) for i in range(3)]
