@@ -138,7 +138,7 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
     if options.attach_to is None and not script:
         raise ValueError("no script to run: canonopt doctor train.py")
     if options.html is not None and importlib.util.find_spec("rich") is None:
-        raise ValueError("--html needs rich. Write: pip install 'canonopt[doctor]'")
+        raise ValueError("--html needs rich. Write: pip install rich")
     for path in filter(None, [getattr(options, form) for form in _FORMS]):
         if not os.access(Path(path).absolute().parent, os.W_OK) or os.path.isdir(path):
             raise ValueError(f"cannot write {path}: no such folder, or no permission")

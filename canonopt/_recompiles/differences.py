@@ -577,7 +577,7 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
         if before is None or after is None:
             # An argument that only one of the calls has is a difference already. Our jit compares
             # more settings, which other calls lack.
-            is_more = after is None or old.is_jitted_by_canonopt != new.is_jitted_by_canonopt
+            is_more = old.is_jitted_by_canonopt != new.is_jitted_by_canonopt
             if path.startswith((GIVEN, OPTION)) or (is_more and path.startswith(CONTEXT)):
                 continue
         elif before is after or _is_same(before, after, path == FUNCTION):

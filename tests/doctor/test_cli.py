@@ -231,7 +231,7 @@ def test_a_page_needs_rich(monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(SystemExit):
         main(["doctor", "--html", "page.html", "train.py"])
-    assert "--html needs rich. Write: pip install 'canonopt[doctor]'" in capsys.readouterr().err
+    assert "--html needs rich. Write: pip install rich" in capsys.readouterr().err
 
 
 # --- --try ----------------------------------------------------------------------------------------
