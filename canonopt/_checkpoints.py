@@ -100,7 +100,7 @@ def restore_like(
         text = " ".join("; ".join(f"{type(each).__name__}: {each}" for each in raised).split())
         leaves = jtu.tree_leaves_with_path(like)
         if path := next((jtu.keystr(path) for path, leaf in leaves if callable(leaf)), ""):
-            fix += f" Orbax and Flax cannot restore like{path}, a function. With one of these, write "
+            fix += f" Orbax and Flax cannot restore like{path}, a function. With these, write "
             fix += "before that: functions, like = eqx.partition(like, callable)."
         raise CheckpointError(
             f"Nothing was restored, since the {what} cannot be read:\n  {text[:_MAX_TEXT]}", fix
@@ -198,7 +198,7 @@ def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
 
 
 def _misfit(differences: Mapping[str, tuple[str, str]]) -> CheckpointError:
-    lines = ["Nothing was restored, since the checkpoint was saved from another tree (saved -> like):"]
+    lines = ["Nothing was restored: the checkpoint was saved from another tree (saved -> like):"]
     lines += [f"  {before} -> {after} @ like{p}" for p, (before, after) in differences.items()]
     if len(lines) > _MAX_LINES + 1:
         lines[_MAX_LINES + 1 :] = [f"  and {len(lines) - _MAX_LINES - 1} more"]

@@ -111,7 +111,7 @@ def _key(call: int) -> str:
 
 
 class _Verdict(NamedTuple):
-    """A message of process 0 to the others."""
+    """A message from process 0 to the others."""
 
     missing: list[int]
     # By process: the path, and the texts there in process 0 and in that process.

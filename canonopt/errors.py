@@ -197,7 +197,7 @@ FINDS = Reason(
     "Give the class of the object __eq__ and __hash__, or pass what is needed of it.",
 )
 INNER_JIT = Reason(
-    "passes an object or a method on, by which an inner jit may find an old trace",
+    "passes on an object or a method, by which an inner jit may find an old trace",
     "Leave out the inner jit: the outer one compiles both. Or pass what is needed of the object.",
 )
 NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you hoist it.")
@@ -261,6 +261,6 @@ def impure(name: str) -> Reason:
 def has_attributes(names: Any) -> Reason:
     """Return the reason for a function or a partial on which attributes were set."""
     return Reason(
-        f"has attributes that were set on it ({', '.join(names)})",
+        f"has attributes set on it ({', '.join(names)})",
         "Use a default or a captured variable instead.",
     )

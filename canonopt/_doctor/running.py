@@ -35,11 +35,11 @@ def watched(
         one of several runs could read it.
     """
     with tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True) as made:
-        # A process that goes on may still write into the folder.
+        # A process that outlives the command may still write here while the folder is removed.
         folder = os.path.abspath(folder or made)
         environment = {
             **os.environ,
-            # An empty entry would be the working directory.
+            # An empty entry in PYTHONPATH would mean the working directory.
             "PYTHONPATH": os.pathsep.join(filter(None, [_STARTUP, os.environ.get("PYTHONPATH")])),
             sitecustomize.FOLDER: folder,
             sitecustomize.TRY: "1" if with_canonopt else "",

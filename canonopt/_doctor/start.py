@@ -88,7 +88,7 @@ def _on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) -> Iterat
     both = (*report["findings"], *report["lines"])
     hits, misses = (sum(each[name] for each in both) for name in ("cache_hits", "cache_misses"))
     if hits or misses:
-        yield f"JAX's persistent cache had {hits} of {hits + misses} programs"
+        yield f"JAX's persistent cache held {hits} of {hits + misses} programs"
     is_on, least = process["cache"]["is_on"], process["cache"]["min_seconds"]
     times = [moment["compile_seconds"] for moment in moments]
     short = sum(seconds for seconds in times if seconds < least)

@@ -420,7 +420,7 @@ class Reader:
             self.reading.stops += 1
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
-        """Return True if `value` by itself reads data, even if that has been read before it."""
+        """Return True if `value` alone reads data, even data that was read before."""
         if self._is_inner:  # the outer reader asks for the whole
             return False
         explain = self.reading.incomparable is not None

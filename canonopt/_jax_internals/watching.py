@@ -257,7 +257,7 @@ class MissWatch(Watch):
 
     def check(self) -> None:
         """Raise `UnsupportedVersionError` if misses cannot be watched: all counts would be zero."""
-        if not getattr(jax.config, "jax_no_tracing", False):  # with it, JAX cannot trace
+        if not getattr(jax.config, "jax_no_tracing", False):  # if it is set, JAX refuses to trace
             _check_misses(loaded("equinox", "filter_jit"))
 
     def _start(self) -> None:

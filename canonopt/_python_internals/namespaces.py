@@ -87,7 +87,7 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
     # Other values, such as a sentinel, are compared by identity in any case.
     value = namespace.get(path[0])
     for name in path[1:]:
-        # canonopt makes its names when they are asked for, and an enum its members.
+        # canonopt makes its names on access, and an enum its members.
         is_asked = isinstance(value, types.ModuleType | enum.EnumType)
         namespace = {} if is_asked else getattr(value, "__dict__", {})
         value = getattr(value, name, None) if is_asked else namespace.get(name)

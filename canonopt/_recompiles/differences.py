@@ -340,8 +340,9 @@ class Difference:
         if is_whole or not any(part.is_of_optax or part.name.startswith(".") for part in found):
             return ""
         return (
-            ". Or capture the optimizer itself, not its update, in a local variable, with numbers "
-            f"that change as canonopt.dynamic(number): then {self.our_jit} shares the function"
+            ". Or capture the optimizer, not its update, in a local variable, with "
+            "canonopt.dynamic(number) for numbers that change: then "
+            f"{self.our_jit} shares the function"
         )
 
     @property
@@ -349,7 +350,7 @@ class Difference:
         """Return words on an optimizer that differs in an object that a function is called with."""
         parts = (p for p in reversed(self.parts) if "canonopt.dynamic(" not in p.before.text)
         named = (part.label for part in parts if part.is_of_optax)
-        words = ". Build {} from canonopt, with numbers that change as canonopt.dynamic(number)"
+        words = ". Build {} from canonopt, with canonopt.dynamic(number) for numbers that change"
         return next(map(words.format, named), "")
 
     @property
@@ -365,7 +366,7 @@ class Difference:
         is_of_optax = any(leaf.is_of_optax for pair in pairs for leaf in pair)
         words = " entirely from canonopt in place of optax" if is_of_optax else " once"
         if self.visible:
-            words += f", with numbers that change as canonopt.dynamic(number){self.for_dynamic}"
+            words += f", with canonopt.dynamic(number) for numbers that change{self.for_dynamic}"
             if self.kind == "callable":
                 words += ", and pass the optimizer itself, not a function of it"
             number = self.visible.after

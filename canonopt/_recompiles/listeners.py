@@ -222,7 +222,7 @@ def check_compiles() -> None:
 
 @contextlib.contextmanager
 def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
-    """Note in the logs each error of canonopt itself, which does not stop a step."""
+    """Note an error of canonopt itself in the logs, since it must not stop a step."""
     try:
         yield
     except (ExcessError, RecompileWarning):  # an assertion has raised it

@@ -246,7 +246,7 @@ def repeated_operation(name: str, count: int) -> Cause | None:
     # These operations take functions; JAX compiles them under these names.
     if name in ("scan", "while", "cond", "_piecewise"):
         note = f"the shapes are the same: {name} gets another function"
-        return Cause(note=note, hints=(f"{_WHOLE}, or give it one function, made once",))
+        return Cause(note=note, hints=(f"{_WHOLE}, or give it the same function each time",))
     note = "the shapes are the same: a constant or a function in it is another one each time"
     return Cause(note=note, hints=(_WHOLE,)) if count >= HANDFUL else None
 

@@ -364,7 +364,7 @@ def _assign(d: Difference, code: str) -> str:
 
 def _canonicalize(d: Difference) -> str:
     """Return `canonicalize` of the argument, if that is enough to make both calls the same."""
-    is_value = d.is_static and d.before.kind == "value"  # it is neither a function nor a pytree
+    is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
     # An array that is weakly typed no more would widen those of a narrow dtype.
     is_narrow = any(leaf.dtype in ("bfloat16", "float16") for leaf in d.new.leaves.values())
     is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or is_narrow)

@@ -460,7 +460,7 @@ def _text(value: Any) -> str:
 
 @attrs.frozen
 class ReadValue:
-    """A value that a program has, and that has changed."""
+    """A value that a program was traced with, and that has changed since."""
 
     path: str
     before: str

@@ -204,7 +204,7 @@ class _Converter:
         if is_transformation(value):
             fix = "Build it with canonopt."
         elif isinstance(value, Dynamic | jax.Array | np.ndarray):
-            fix = "Write float(lr), or canonopt.dynamic(...) of Python numbers, outside of jax.jit."
+            fix = "Write float(lr), or canonopt.dynamic(...) with Python numbers, outside jax.jit."
         raise ConfigError(f"{path} is {value!r}, which has no name in data.", fix, path=path)
 
     def read(self, data: Any, path: str) -> Any:

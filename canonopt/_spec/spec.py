@@ -289,7 +289,7 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
     if len(found) == 1:
         return found[0], parts[found[0]]
     if found:
-        problem = f"{name!r} may be any of {', '.join(found)}."
+        problem = f"{name!r} is ambiguous: it may be any of {', '.join(found)}."
         raise ParameterError(problem, "Write the whole path of the one you mean.", path=name)
     listed = list(spec.hyperparameters())
     near = difflib.get_close_matches(wanted, [*listed, *(p.rpartition(".")[2] for p in listed)], 1)

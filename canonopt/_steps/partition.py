@@ -124,7 +124,7 @@ _array_types: set[type] = {np.ndarray, _Place}
 def _is_array(leaf: Any) -> bool:
     if type(leaf) in _array_types:
         return True
-    # The type of a tracer does not say whether it is an array.
+    # A tracer is not remembered: its type does not say whether it is an array.
     if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
         _array_types.add(type(leaf))
     return eqx.is_array(leaf)

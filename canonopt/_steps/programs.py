@@ -90,7 +90,7 @@ class Program:
 
 
 def _returns_tree(jitted: Jitted) -> bool:
-    """Return True if JAX matches a tree of `out_shardings` with the whole result."""
+    """Return True if `out_shardings` is given: JAX matches its tree with the whole result."""
     return jitted.options.get("out_shardings") is not None
 
 

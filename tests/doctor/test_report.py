@@ -93,7 +93,7 @@ GROWN = "was traced and compiled again"
             ["compiled scan again, twice"],
             [
                 "    the shapes are the same: scan gets another function",
-                "    hint: canonopt.jit around the whole, or give it one function, made once",
+                "    hint: canonopt.jit around the whole, or give it the same function each time",
             ],
         ),
     ],

@@ -288,7 +288,7 @@ def test_a_process_that_cannot_import_canonopt_says_so(folder):
     subprocess.run([*PYTHON, "-m", "venv", "--without-pip", folder / "bare"], check=True)
     done = run(*DOCTOR, "--", folder / "bare" / "bin" / "python", there / "script.py", cwd=folder)
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
-    assert "Install the canonopt that runs `canonopt doctor` there too." in done.stderr
+    assert "Install the same canonopt in this Python." in done.stderr
 
 
 # This runs in the process of the doctor, too.

@@ -47,7 +47,7 @@ OFF = "hint: JAX's persistent cache is off. With it, the next run of the same pr
 LEAVES_OUT = (
     "hint: JAX's persistent cache leaves out what compiles in less than 1 s: 5 programs, 2.00 s"
 )
-NONE, ONE = (f"JAX's persistent cache had {n} programs" for n in ("0 of 4", "1 of 1"))
+NONE, ONE = (f"JAX's persistent cache held {n} programs" for n in ("0 of 4", "1 of 1"))
 SHORT = [(float(i), 0.0, 0.0, 0.5) for i in range(4)]
 LONG = [(0.0, 0.1, 0.1, 3.0)]
 

@@ -385,7 +385,7 @@ return captured(optax.cosine_decay_schedule(0.1, 100))
 function = captured(1)
 function.note, function.unit = "a note", "m"
 return function
-= it has attributes that were set on it \(note, unit\)\. Use a default or a captured
+= it has attributes set on it \(note, unit\)\. Use a default or a captured
 ### custom_jvp without a rule
 return jax.custom_jvp(captured(1))
 = it has no derivative rule yet\. Call defjvp or defvjp before you hoist it\.

@@ -128,7 +128,7 @@ losses = (lambda x: x), (lambda x: 2 * x)
 def make(loss, optim): return OURS(lambda x: loss(optim.update(x, optim.init(x))[0]))
 for loss, lr in ((0, 0.1), (1, 0.1), (0, 0.2)): make(losses[loss], canonopt.sgd(lr))(1.0)
 = captured variable 'optim' canonopt.sgd(learning_rate=0.1) -> function
-= hint: build optim once, with numbers that change as canonopt.dynamic(number)
+= hint: build optim once, with canonopt.dynamic(number) for numbers that change
 ### operations under vmap
 [jax.vmap(lambda x: x * 2)(np.ones((n, 4), np.float32)) for n in range(2, 10)]
 = 8 shapes: the length grows by one each time
@@ -150,8 +150,8 @@ def fit(optim): return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
 ### the update of a dynamic optimizer
 def fit(init, update): return JIT(lambda x: update(x, init(x))[0])(1.0)
 [fit(*canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
-= Or capture the optimizer itself, not its update, in a local variable, with numbers that change as
-=| canonopt.dynamic(number): then canonopt.
+= Or capture the optimizer, not its update, in a local variable, with canonopt.dynamic(number) for
+=| numbers that change: then canonopt.
 ### arrays in a global
 model = types.SimpleNamespace(sizes=[16, 8])
 def fit(optim):
@@ -170,7 +170,7 @@ def fit(optim): return OURS(lambda x: optim.update(x, optim.init(x))[0])(jnp.one
 def fit(optim): return JIT(lambda x: optim.update(x, optim.init(x), x)[0])(1.0)
 [fit(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay)) for decay in (0.1, 0.2, 0.3)]
 = weight_decay=0.1) -> function
-= hint: build optim once, with numbers that change as canonopt.dynamic(number)
+= hint: build optim once, with canonopt.dynamic(number) for numbers that change
 ### an optimizer that Optax did not build
 @eqx.filter_jit
 def step(x, optim): return optim.update(x, (), x)[0]
@@ -194,7 +194,7 @@ def make(tx):
 = step -> another object made by the same code, in make (
 = write: canonopt.jit in place of jax.jit
 = function: function make.<locals>.step with captured variable 'step_size' -0.001 -> f
-= hint: build tx entirely from canonopt in place of optax, with numbers that change as canonopt.dyn
+= hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) for numb
 ### what a library hides
 for _ in range(2): jax.jit(lambda x, names=iter("abc"): x)(1.0)
 = has state that canonopt cannot read.
@@ -295,7 +295,7 @@ step = jax.jit(lambda state: state.w)
 ### rates of a spec that a function captures
 def make(optim): return JIT(lambda x: optim.update(x, optim.init(x))[0])
 [make(canonopt.adam(rate))(np.ones(1)) for rate in (0.1, 0.2, 0.3)]
-= hint: build optim once, with numbers that change as canonopt.dynamic(number)
+= hint: build optim once, with canonopt.dynamic(number) for numbers that change
 ### a global that a function in another module reads, for a schedule
 helper = type(jax)("helper")
 exec("def scaled(count): return RATE * 0.5**count", vars(helper))
@@ -310,7 +310,7 @@ class Trainer:
 for steps in (100, 200):
     Trainer(optax.sgd(optax.linear_schedule(0.1, 0.0, steps))).fit()
 = hint: build optim entirely from canonopt in place of optax
-= canonopt.dynamic(number); a count only in a schedule with jnp under canonopt.canonical
+= for numbers that change; a count only in a schedule with jnp under canonopt.canonical
 ### two specs that read an object
 class Trainer:
     lr = 0.1
@@ -415,7 +415,7 @@ class Trainer:
     def step(self, x): return self.tx.update(x, self.tx.init(x))[0]
 [Trainer(rate).step(jnp.ones(2)) for rate in (0.1, 0.2)]
 = hint: take the jit off step
-= the method reads of it. Build tx from canonopt, with numbers that change as canonopt.dynamic(
+= the method reads of it. Build tx from canonopt, with canonopt.dynamic(number) for
 ### a static self with an optimizer that is dynamic
 Held = type("Held", (), {"__init__": lambda self, rate: vars(self).update(tx=sgd(dynamic(rate)))})
 sgd, dynamic, step = canonopt.sgd, canonopt.dynamic, lambda self, x: self.tx.init(x)
@@ -463,14 +463,14 @@ for steps in (10, 11):
     step(1.0, optax.adam(optax.cosine_decay_schedule(1e-3, steps)))
 = tx: transformation: optax.adam with captured variable 'decay_steps' 10 -> optax.adam with
 =| captured variable 'decay_steps' 11\n  called at <string>:3\n  hint: build tx entirely from
-=| canonopt in place of optax, with numbers that change as canonopt.dynamic(number)
+=| canonopt in place of optax, with canonopt.dynamic(number) for numbers that change
 ### a chain with another number
 step = jax.jit(lambda x, tx: tx.init({"w": x}), static_argnums=1)
 for b1 in (0.9, 0.8):
     step(1.0, optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=b1)))
 = tx: transformation: optax.chain(clip, adamw) with captured variable 'b1' 0.9 -> optax.chain(clip,
 =| adamw) with captured variable 'b1' 0.8\n  called at <string>:3\n  hint: build tx entirely from
-=| canonopt in place of optax, with numbers that change as canonopt.dynamic(number)
+=| canonopt in place of optax, with canonopt.dynamic(number) for numbers that change
 ### two NumPy arrays
 for _ in range(2):
     x, y = np.ones(2), np.zeros(2)

@@ -104,7 +104,7 @@ results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
 ### an optimizer of nnx for each of three rates
 # https://flax.readthedocs.io/en/latest/api_reference/flax.nnx/training/optimizer.html
 # step: 3 traces, by optimizer.tx: transformation
-# hint: numbers that change as canonopt.dynamic.* in a subclass of nnx.Optimizer that says .tx
+# hint: canonopt.dynamic.* for numbers that change, in a subclass of nnx.Optimizer that says .tx
 # + class Optimizer(nnx.Optimizer):
 # +     tx: object = nnx.data()
 # +

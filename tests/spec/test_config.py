@@ -395,8 +395,8 @@ WITHOUT_NAME = [
     (lambda params: params, NAME_IT),
     (object(), NAME_IT),
     (optax.scale(0.5), "Build it with canonopt."),
-    (jax.random.key(0), "Write float(lr), or canonopt.dynamic(...) of Python numbers"),
-    (np.ones(2), "Write float(lr), or canonopt.dynamic(...) of Python numbers"),
+    (jax.random.key(0), "Write float(lr), or canonopt.dynamic(...) with Python numbers"),
+    (np.ones(2), "Write float(lr), or canonopt.dynamic(...) with Python numbers"),
 ]
 
 

@@ -129,7 +129,7 @@ def watch(folder: str) -> None:
         except Exception as error:
             text = str(error)
             if isinstance(error, ImportError):
-                text = f"{text}. Install the canonopt that runs `canonopt doctor` there too."
+                text = f"{text}. Install the same canonopt in this Python."
             stream.write({"event": "problem", "time": time.time(), "text": text[:1000]})
 
     def listen() -> None:
