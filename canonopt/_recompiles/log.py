@@ -204,6 +204,8 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         told, _ = max(others.values(), key=lambda each: len(each[1]))
         if re.search("append|stack|concat", " ".join(others)):
             told = attrs.evolve(told, hints=(_PAD + _STACK,))
+        elif "_pad" in others:
+            told = attrs.evolve(told, hints=(_PAD_BEFORE,))
         again = [entry for _, of_name in others.values() for entry in of_name]
         causes.append(_cause(again, f"compiled {', '.join(others)} again", told))
     if cleared:
@@ -223,8 +225,8 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
     most = max(alike.values(), key=len)
     # An operation without arguments of these shapes may make the layers of a model.
-    given = {(*_ARRAY.findall(text.partition(" -> ")[0]),) for text in most}
-    is_one_length = len(_changing(most)) == 1 and len(given) > HANDFUL
+    given = {" ".join(_ARRAY.findall(text.partition(" -> ")[0])) for text in most}
+    is_one_length = len(_changing([*given])) == 1 and len(given) > HANDFUL
     if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):
         return None
     return Cause(note=f"{len(most)} shapes: the length {growth or _CHANGES}", hints=(_PAD,))
@@ -235,6 +237,7 @@ _PAD = (
     "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
     "n, x, 0) in a sum, -inf in a maximum, and a mean divides by n"
 )
+_PAD_BEFORE = "pad by np.pad, before jnp.asarray: NumPy compiles nothing"
 _STACK = ". Append to a Python list, and stack it once"
 
 

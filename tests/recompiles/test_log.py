@@ -378,6 +378,18 @@ def test_what_each_step_appends_belongs_in_a_list():
         assert cause.hints[0].endswith("Append to a Python list, and stack it once")
 
 
+def test_a_line_whose_arguments_have_many_lengths_is_told():
+    rows = [np.ones(n, np.float32) for n in (3, 5, 4, 7, 6, 8, 9)]
+    with canonopt.compile_log() as log:
+        for row in rows:
+            x = jnp.asarray(row)
+            jnp.pad(x, (0, 10 - len(x)))  # to one length
+            jnp.tile(x, 2)  # twice
+    for mark, hint in {"to one length": "pad by np.pad, before", "twice": "put the whole"}.items():
+        (cause,) = log[line_marked(__file__, mark).rpartition("/")[2]].causes()
+        assert cause.is_avoidable and cause.times == 6 and cause.hints[0].startswith(hint)
+
+
 def causes(run):
     jax.clear_caches()
     with canonopt.compile_log() as log:
