@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import equinox as eqx
 import flax.linen
 import flax.struct
@@ -736,6 +737,16 @@ class Struct:
     fn: Callable = flax.struct.field(pytree_node=False)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Config:
+    fn: object
+
+
+@attrs.frozen
+class ConfigOfAttrs:
+    inner: Config
+
+
 @functools.partial(jtu.register_dataclass, data_fields=["weight"], meta_fields=["fn"])
 class Registered:
     def __init__(self, weight, fn):
@@ -752,6 +763,7 @@ class Registered:
         lambda fn: collections.defaultdict(list, fn=fn),
         lambda fn: Pair(fn, 1),
         lambda fn: Struct(jnp.ones(2), fn),
+        lambda fn: (Config((fn,)), ConfigOfAttrs(Config(fn))),
         lambda fn: Registered(jnp.ones(2), fn),
         lambda fn: jtu.Partial(fn, jnp.ones(2)),
         lambda fn: jtu.Partial(functools.partial(fn), jnp.ones(2)),
