@@ -19,7 +19,7 @@ from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
+from .reader import ATOMS, LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -268,10 +268,12 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
-    if reader.is_by_name(value, mode) and _is_by_name(cls):
+    if isinstance(value, loaded("unittest.mock", "NonCallableMock")):
+        reader.stop(value, HIDDEN)  # it makes another mock for each attribute that is read
+    elif reader.is_by_name(value, mode) and _is_by_name(cls):
         _read_by_name(reader, value, mode)
     elif _is_known_to_jax(cls):
-        reader.add_identity(value, NO_VALUE)
+        _read_of_jax(reader, value)
     elif layout is None:
         reader.stop(value, HIDDEN)
     elif not reader.was_seen(value, mode):
@@ -295,6 +297,21 @@ def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
         reader.enter_mutable(value, mode, mutable(value, is_library_class(type(value))))
         reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
     reader.add_instance(value)
+
+
+def _read_of_jax(reader: Reader, value: Any) -> None:
+    """Read an object of JAX: by identity, with the functions and plain values set on it.
+
+    JAX keeps the rules of a primitive elsewhere, and they may be functions of the user's.
+    """
+    if isinstance(value, loaded("jax.extend.core", "Primitive")):
+        reader.stop(value, HIDDEN)
+        return
+    reader.add_identity(value, NO_VALUE)
+    parts = {**attributes_of(value), **{slot.__name__: part for slot, part in slots_of(value)}}
+    plain = {n: p for n, p in parts.items() if callable(p) or type(p) in (*ATOMS, tuple)}
+    reader.reading.can_change |= bool(plain)
+    reader.add_named(plain, "live")
 
 
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:

@@ -59,8 +59,8 @@ def whole_context() -> Hashable:
 def around_calls() -> dict[str, Hashable]:
     """Return the settings that a trace can depend on, by name, even those not in JAX's key.
 
-    They are the whole of `jax.config` with the values of this thread, the settings of Flax and
-    Haiku, and those of NumPy and `warnings`, which make errors of warnings.
+    They are the whole of `jax.config` with the values of this thread, the settings of Flax, Haiku
+    and jaxtyping, and those of NumPy and `warnings`, which make errors of warnings.
     """
     found = dict(all_settings())
     found["np.errstate"], found["np.printoptions"] = repr(np.geterr()), repr(np.get_printoptions())
@@ -68,6 +68,11 @@ def around_calls() -> dict[str, Hashable]:
     found["flax.config"] = repr(getattr(sys.modules.get("flax"), "config", None))
     if linen := sys.modules.get("flax.linen"):
         found["nn.logical_axis_rules"] = repr(linen.get_logical_axis_rules())
+    if jaxtyping := sys.modules.get("jaxtyping"):
+        found["jaxtyping.config"] = repr(vars(jaxtyping.config))
+        # The names of dimensions that `jaxtyped` has bound, and the structures of trees.
+        bound = getattr(sys.modules["jaxtyping._storage"], "get_shape_memo", lambda: (object(),))
+        found["jaxtyping names"] = repr(bound()[:3])
     if haiku := sys.modules.get("haiku._src.config"):
         found["hk.config"] = repr(getattr(haiku, "get_config", object)())
     return found

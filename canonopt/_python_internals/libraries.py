@@ -253,10 +253,11 @@ _IMPURE_OF_PURE = frozenset(
 # These names of other libraries read data besides their arguments.
 _IMPURE = {
     "numpy": frozenset(
-        "random load loadtxt genfromtxt fromfile memmap geterr seterr get_printoptions "
-        "printoptions DataSource open_memmap errstate".split()
+        "random load loadtxt genfromtxt fromregex fromfile memmap geterr geterrcall seterr "
+        "get_printoptions printoptions DataSource NpzFile open_memmap errstate datetime64".split()
     ),
     "jax": frozenset(("load", "io_callback_impl", "process_time")),
+    "flax": frozenset(("io", "checkpoints")),
     "equinox": frozenset(("tree_deserialise_leaves", "default_deserialise_filter_spec")),
 }
 

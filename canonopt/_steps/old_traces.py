@@ -5,11 +5,10 @@ that trace by the function, and goes on with it even if a value that the functio
 An equal function that is made again is traced anew, so the two may not share a program.
 """
 
-import contextlib
 import functools
 import inspect
 import types
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from typing import Any
 
 from .._identity import Reading, read
@@ -21,6 +20,9 @@ from .._python_internals.weak import WeakIdMap, token_of
 # was seen first; None after a change.
 _first: WeakIdMap[dict[Any, int | None]] = WeakIdMap()
 
+# Of further functions JAX may have any trace. 100 hooks of a trainer, each of which leads to all of
+# a large trainer, took 8 s.
+_MAX_WORDS = 200_000
 _UNKNOWN = "<unknown>"  # JAX has this in place of the place of an object that is called
 
 
@@ -42,12 +44,15 @@ def _noted(fn: Any) -> tuple[dict[Any, int | None], Any]:
     return _first.setdefault(owner, {}), key
 
 
-def note_call(fn: Any) -> bool:
-    """Note what a function reads now, and return False if it has ever read anything else."""
+def _key_of(fn: Any) -> tuple[Hashable, ...]:
     # Of an object, its methods read what their code names.
     is_whole = isinstance(fn, types.FunctionType | functools.partial)
     how: dict[str, Any] = {"beside" if is_whole else "now": (fn,)}
-    now = hash(read(**how, library_cells=_Uncounted()).key)
+    return read(**how, library_cells=_Uncounted()).key
+
+
+def _note(fn: Any, now: int | None) -> bool:
+    """Note a hash of what a function reads now; return False if it has ever read anything else."""
     try:
         known, key = _noted(fn)
     except TypeError:  # JAX needs a weak reference, too
@@ -58,18 +63,24 @@ def note_call(fn: Any) -> bool:
     return first == now
 
 
+def note_call(fn: Any) -> bool:
+    """Note what a function reads now, and return False if it has ever read anything else."""
+    return _note(fn, hash(_key_of(fn)))
+
+
 def note_calls(reading: Reading) -> None:
     """Note what all functions in a reading read now: JAX may trace any of them."""
+    words = 0
     for function in _functions_in(reading):
-        note_call(function)
+        key = _key_of(function) if words < _MAX_WORDS else None
+        words += len(key or ())
+        _note(function, key and hash(key))
 
 
 def forget_calls(reading: Reading) -> None:
     """Note that JAX may have any trace of the functions in a reading."""
     for function in _functions_in(reading):
-        with contextlib.suppress(TypeError):
-            known, key = _noted(function)
-            known[key] = None
+        _note(function, None)
 
 
 def _functions_in(reading: Reading) -> list[Any]:

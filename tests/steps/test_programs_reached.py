@@ -16,9 +16,10 @@ pytestmark = pytest.mark.usefixtures("restored_caches")
 
 SETUP = """
 import abc, attrs, beartype, builtins, copy, flax, heapq, inspect, jaxtyping, json, logging
-import numbers, operator, string, types, typing
+import numbers, operator, string, types, typing, unittest.mock
 import flax.linen as nn
 from typing import Any
+from jax.custom_batching import custom_vmap
 from jax.extend.core import Primitive, jaxpr_as_fun
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -261,6 +262,30 @@ def fit(rate):
     jax.interpreters.mlir.register_lowering(scale, rule)
     return jit(lambda x: scale.bind(x))(x)
 yield from map(fit, (2.0, 3.0))
+### functions that are set on an object of jax
+@custom_vmap
+def solve(x): return x
+solve.def_vmap(lambda size, batched, x: (x * rate, True))
+-> jax.vmap(solve)(xs)
+~ rate = 5.0
+~ solve.def_vmap(lambda size, batched, x: (x * 3, True))
+scale = Primitive("scale")
+scale.def_abstract_eval(lambda x: x)
+rule = jax.interpreters.mlir.lower_fun(lambda x: x * rate, multiple_results=False)
+jax.interpreters.mlir.register_lowering(scale, rule)
+-> scale.bind(x)
+~ rate = 7.0
+### dimensions that jaxtyping has bound, and a mock
+def fit(size):
+    @jaxtyping.jaxtyped(typechecker=beartype.beartype)
+    def outer(y: jaxtyping.Float[jax.Array, "n"]):
+        is_one = lambda x: isinstance(x, jaxtyping.Float[jax.Array, "n"])
+        return jit(lambda x: x * (2.0 if is_one(x) else 1.0))(xs)
+    return outer(jnp.ones(size))
+yield from map(fit, (3, 4))
+log = unittest.mock.MagicMock()
+-> x * (2.0 if log.info("traced") else 3.0)
+~ log.info.return_value = False
 ### what an inner jit is called with
 inner, make = jit(lambda f, x: f(x)), lambda: lambda x: x * rate
 class Scale(Plain):
