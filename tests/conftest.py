@@ -32,17 +32,6 @@ def pytest_collection_finish():
 
 
 @pytest.fixture
-def quick_compiles():
-    """Has XLA optimize less, as tox does not, for many programs of which only counts matter."""
-    import jax
-
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
-@pytest.fixture
 def restored_caches():
     """The specs that other tests have built stay the ones that are built."""
     import canonopt

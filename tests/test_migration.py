@@ -64,9 +64,7 @@ def test_the_steps_lead_from_the_one_script_to_the_other(states):
 
 
 @pytest.mark.slow
-def test_each_step_has_the_counts_of_the_page_and_the_same_results(
-    states, quick_compiles, restored_caches
-):
+def test_each_step_has_the_counts_of_the_page_and_the_same_results(states, restored_caches):
     names, rows = table()
     expected = None
     for i, (state, row) in enumerate(zip(states, rows, strict=True)):

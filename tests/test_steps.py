@@ -28,7 +28,6 @@ def train(name, optim, step, steps):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
-@pytest.mark.usefixtures("quick_compiles")
 def test_ten_steps_equal_those_of_optax_to_the_bit(name):
     step = jax.jit(catalogue.step_for(name), static_argnums=0)
     ours = train(name, build(name, canonopt), step, 10)
@@ -76,7 +75,6 @@ SOME = ["adam", "lbfgs", "sgd", "contrib.schedule_free"]
     "name, wrap",
     [*((name, jax.jit) for name in OPTIMIZERS), *((name, wrap) for name in SOME for wrap in WAYS)],
 )
-@pytest.mark.usefixtures("quick_compiles")
 def test_twenty_rebuilt_optimizers_are_one_trace_and_one_compile(name, wrap):
     step, count = counted(catalogue.step_for(name), wrap)
     params = catalogue.parameters(name)

@@ -737,14 +737,8 @@ class Struct:
     fn: Callable = flax.struct.field(pytree_node=False)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Config:
-    fn: object
-
-
-@attrs.frozen
-class ConfigOfAttrs:
-    inner: Config
+Config = dataclasses.make_dataclass("Config", ["fn"], frozen=True, slots=True)
+ConfigOfAttrs = attrs.make_class("ConfigOfAttrs", ["inner"], frozen=True)
 
 
 @functools.partial(jtu.register_dataclass, data_fields=["weight"], meta_fields=["fn"])

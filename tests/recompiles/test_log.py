@@ -199,22 +199,28 @@ def test_a_function_made_anew_for_an_eager_loop_is_a_recompile(name):
     assert [line.place for line in log.helpers if not line.is_expected] == []
 
 
-def test_lengths_in_no_order():
-    x = array(80)
-    with canonopt.compile_log() as log:
-        for n in (31, 7, 55, 8, 60, 41, 9):
-            x[:n].max()  # no order
-    _, (cause,) = line_of(log, "no order")
-    assert cause.note == "7 shapes: the length changes each time"
+OF_LENGTH = {
+    "max": (lambda x, _: x.max(), "put the whole under jax.jit"),  # max
+    "concatenate": (lambda *both: jnp.concatenate(both), "put the whole under jax.jit"),  # concat
+    "_pad": (lambda x, _: jnp.pad(x, (0, 80 - len(x))), "pad by np.pad, before"),  # _pad
+    "tile": (lambda x, _: jnp.tile(x, 2), "put the whole under jax.jit"),  # tile
+}
 
 
-def test_a_length_that_follows_from_the_lengths_of_two_parts():
-    pairs = [(array(n), array(n + 1)) for n in range(1, 8)]
+@pytest.mark.parametrize("name", OF_LENGTH)
+@pytest.mark.parametrize(
+    ("lengths", "how"), [((31, 7, 55, 8, 60, 41, 9), "changes"), (range(2, 9), "grows by one")]
+)
+def test_arguments_of_many_lengths(name, lengths, how):
+    run, hint = OF_LENGTH[name]
+    pairs = [(array(n), array(5 if how == "changes" else n + 1)) for n in lengths]
+    jax.clear_caches()
     with canonopt.compile_log() as log:
         for pair in pairs:
-            jnp.concatenate(pair)  # parts
-    _, (cause,) = line_of(log, "parts")
-    assert cause.note == "7 shapes: the length grows by one each time"
+            run(*pair)
+    _, (cause,) = line_of(log, name[:6])
+    assert cause.note == f"7 shapes: the length {how} each time" and cause.times == 6
+    assert cause.hints[0].startswith(hint)
 
 
 @pytest.mark.parametrize(
@@ -376,18 +382,6 @@ def test_what_each_step_appends_belongs_in_a_list():
         (cause,) = log[line_marked(__file__, mark).rpartition("/")[2]].causes()
         assert cause.is_avoidable and "the length grows by one each time" in cause.note
         assert cause.hints[0].endswith("Append to a Python list, and stack it once")
-
-
-def test_a_line_whose_arguments_have_many_lengths_is_told():
-    rows = [np.ones(n, np.float32) for n in (3, 5, 4, 7, 6, 8, 9)]
-    with canonopt.compile_log() as log:
-        for row in rows:
-            x = jnp.asarray(row)
-            jnp.pad(x, (0, 10 - len(x)))  # to one length
-            jnp.tile(x, 2)  # twice
-    for mark, hint in {"to one length": "pad by np.pad, before", "twice": "put the whole"}.items():
-        (cause,) = log[line_marked(__file__, mark).rpartition("/")[2]].causes()
-        assert cause.is_avoidable and cause.times == 6 and cause.hints[0].startswith(hint)
 
 
 def causes(run):

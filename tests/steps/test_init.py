@@ -132,7 +132,6 @@ def abstract(tree):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.usefixtures("quick_compiles")
 def test_the_state_is_that_of_arrays_without_the_arrays(name, kind):
     optim = build("canonopt", name)
     params, state = prepared(optim, KINDS[kind]())

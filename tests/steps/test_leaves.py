@@ -268,7 +268,6 @@ def test_a_layer_with_other_static_values_is_named():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", COLUMNS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.usefixtures("quick_compiles")
 def test_every_cell_is_one_trace_and_one_compile(name, kind):
     assert placements.measure("canonopt", name, kind) == (1, 1)
 
@@ -350,7 +349,6 @@ PLACED += [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
 
 
 @pytest.mark.parametrize("name, make, how", PLACED)
-@pytest.mark.usefixtures("quick_compiles")
 def test_the_state_is_where_the_parameters_are_and_a_step_compiles_once(name, make, how):
     params = make()
     optim = canonopt.contrib.sophia(1e-3) if "sophia" in name else build("canonopt", name)
