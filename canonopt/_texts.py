@@ -59,7 +59,7 @@ def _text(value: Any, depth: int) -> str:
     if isinstance(value, jax.Array | np.ndarray):
         return array_text(value)
     if isinstance(value, loaded("flax.nnx", "Variable")):  # its own text has the values
-        return f"{type(value).__name__}({text_of(value.raw_value, depth)})"
+        return f"{type(value).__name__}({text_of(value.get_raw_value(), depth)})"
     if isinstance(value, type):
         return value.__qualname__ if depth else f"class {value.__qualname__}"
     is_module = isinstance(value, loaded("equinox", "Module"))

@@ -200,8 +200,9 @@ def canonicalize(tree: T) -> T:
     """Return `tree` with its callables hoisted and its weakly typed arrays made strongly typed.
 
     A model that is built again has other function objects than before, in its leaves, its static
-    fields and the frozen dataclasses in it. A raw optax transformation consists of nothing else. `jax.jit` compares functions
-    by identity, so it traces a step again. Hoisted, they are the same objects (`canonopt.hoist`).
+    fields and the frozen dataclasses in it. A raw optax transformation consists of nothing else.
+    `jax.jit` compares functions by identity, so it traces a step again. Hoisted, they are the same
+    objects (`canonopt.hoist`).
 
     ```python
     >>> import canonopt, equinox as eqx, jax, optax

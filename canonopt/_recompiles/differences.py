@@ -354,6 +354,14 @@ class Difference:
         return next(map(words.format, named), "")
 
     @property
+    def of_attributes(self) -> str:
+        """Return words on the attributes by which two objects differ."""
+        values = (p for p in self.parts if p.looks_different and p.before.kind == "value")
+        own = (p for p in values if re.fullmatch(r"attribute '\w+'", p.name))
+        named = [f"{self.path}.{part.label}" for part in own]
+        return f". If it reads {listed(named[:2])}, pass that as an argument" if named else ""
+
+    @property
     def captured_number(self) -> str:
         """Return the name of a dynamic number that a function in an optimizer captures."""
         part = self.visible if self.optimizer and not self.parameter else None
@@ -519,6 +527,8 @@ class Difference:
     @property
     def of_updates(self) -> str:
         """Return words on a leaf of floats inside of an argument, whose dtype updates may widen."""
+        if self.new.in_state(self.place):
+            return ", that of the gradients which update it"
         is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))
         words = ", also where the function returns it, as canonopt.apply_updates does for a model"
         return words if is_float and self.path != self.root else ""

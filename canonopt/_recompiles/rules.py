@@ -178,7 +178,7 @@ RULES: list[Rule] = [
         ),
         "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
         "self.{d.new.name}) where the object is made, which compares what the method reads of it"
-        "{d.also_optimizer}",
+        "{d.of_attributes}{d.also_optimizer}",
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(

@@ -45,6 +45,7 @@ from .._python_internals.libraries import (
     is_library_function,
     is_library_module,
 )
+from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
 from .._texts import PLAIN, is_gradient_transformation, text_of
@@ -244,6 +245,8 @@ class Reads:
                 if is_read and isinstance(key, _PLAIN):
                     step = f".{fields[key]}" if fields else f"[{key!r}]"
                     yield operator.itemgetter(key), item, path + step
+        elif isinstance(value, loaded("flax.nnx", "Variable")):
+            yield operator.methodcaller("get_raw_value"), value.get_raw_value(), f"{path}[...]"
         elif isinstance(value, types.ModuleType):
             if not is_library_module(value):
                 yield from self._attributes(value, path)
@@ -278,11 +281,17 @@ class Reads:
         # run: it may find an attribute in anything that the object has.
         is_asked = value is not cls and definer is not None and is_library_class(definer)
         names = {*own} if definer is not None and not is_asked else self._names & own.keys()
+        if is_library_class(cls):  # the code of a layer of Flax is not read
+            variable = loaded("flax.nnx", "Variable")
+            names |= {name for name, part in own.items() if isinstance(part, variable)}
         own_classes = [each for each in cls.__mro__ if not is_library_class(each)]
-        # A step whose code only reads attributes of its trainer does not call the trainer. But a
-        # library may call an instance of its class.
-        is_of_user = len(own_classes) == len(cls.__mro__) - 1
-        is_called = not (id(value) in self._owners and is_of_user) or f"{path}()" in self._names
+        # A step whose code only reads attributes of an object does not call the object. But a
+        # library may call an instance of its class, as methods of Flax do.
+        name = _NAME.search(path)
+        is_called = name is None or f"{name[0]}()" in self._names
+        if len(own_classes) < len(cls.__mro__) - 1 and not is_called:
+            of_library = {n for each in cls.__mro__[len(own_classes) : -1] for n in vars(each)}
+            is_called = id(value) in self._owners or not self._names.isdisjoint(of_library)
         special = {"__getitem__", "__getattr__"} | ({"__call__"} if is_called else set())
         for each in own_classes:
             names |= self._names & vars(each).keys()
@@ -305,6 +314,7 @@ class Reads:
 
 
 _GONE = object()
+_NAME = re.compile(r"\.?\w+$")
 _KEY = re.compile(r"\['(\w+)'\]$")
 _WRITTEN = (collections.deque, contextvars.ContextVar, logging.Logger, logging.LoggerAdapter)
 _PLAIN: Any = (*PLAIN, slice, range, type(...), np.generic, np.dtype, enum.Enum)
@@ -494,7 +504,8 @@ class StaleRead:
         if self.is_filtered:
             is_float = [_FLOAT.match(value.after) for value in self.values]
             names = [f"jnp.asarray({n})" if f else n for n, f in zip(names, is_float, strict=True)]
-        untraced = [v.after for v in self.values if not _MAY_BE_TRACED.match(v.after)]
+        whole = [v.after for v in self.values if not v.path.startswith("len(")]
+        untraced = [after for after in whole if not _MAY_BE_TRACED.match(after)]
         static = ""
         if untraced and not self.is_filtered:
             static = ", for jax.jit a static one"
@@ -510,9 +521,9 @@ class StaleRead:
 
 
 _FLOAT = re.compile(r"(np\.float\d+\()?-?\d+(\.\d*|e)")
-# The text of a float, an array, or a spec with a dynamic number.
+# The text of a float, an array, a pytree with arrays, or a spec with a dynamic number.
 _MAY_BE_TRACED = re.compile(
-    rf"(another )?({_FLOAT.pattern}|[\w<>]+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
+    rf"(another )?({_FLOAT.pattern}|.*[a-z]\d+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
 )
 _NUMBERS = re.compile(r"[\[(]?-?\d")
 

@@ -111,6 +111,12 @@ class Agent:
     def step(self, x): return x
 [Agent(seed).step(1.0) for seed in (1, 2)]
 = Agent object -> another object, equal only to itself
+= If it reads self.seed, pass that as an argument
+### a state in another dtype
+step = eqx.filter_jit(lambda state: state)
+state = optax.sgd(0.1, momentum=0.9).init({"w": jnp.ones(2, jnp.bfloat16)})
+step(state), step(jax.tree.map(lambda leaf: leaf.astype(jnp.float32), state))
+= one dtype in every call, that of the gradients which update it
 ### a config of which a step reads one attribute
 def fit(config): return OURS(lambda x: x * config.lr)(1.0)
 [fit(types.SimpleNamespace(lr=0.1, seed=seed)) for seed in range(2)]
@@ -199,6 +205,10 @@ def make(tx):
 for _ in range(2): jax.jit(lambda x, names=iter("abc"): x)(1.0)
 = has state that canonopt cannot read.
 = Or make the function once, in a function under functools.cache.
+### what an argument hides
+step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
+for _ in range(2): step(lambda x, names=iter("abc"): x, 1.0)
+= loss is new each time: its default of 'names',
 ### a count that a step returns under filter_jit
 step = eqx.filter_jit(lambda count, x: x + count)
 count = 0

@@ -144,8 +144,8 @@ for lr in np.logspace(-3, -1, 4):
     optim = canonopt.sgd(lr)
     results.append(step(ones, optim))  # here
 ### a step that is made again with another learning rate and another decay
-# hint: build tx entirely from canonopt in place of optax, with numbers that change as \
-canonopt.dynamic(number): the same configuration is the same object. The step that is made again \
+# hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) \
+for numbers that change: the same configuration is the same object. The step that is made again \
 needs canonopt.jit, too
 def fit(lr, decay):
     tx = optax.adamw(lr, weight_decay=decay)
@@ -159,8 +159,8 @@ def fit(lr, decay):
 for lr in (1e-3, 3e-3, 1e-2):
     fit(lr, 0.0)
 ### a step with another learning rate over an array of NumPy
-# hint: build tx entirely from canonopt in place of optax, with numbers that change as \
-canonopt.dynamic(number): the same configuration is the same object. The step that is made again \
+# hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) \
+for numbers that change: the same configuration is the same object. The step that is made again \
 needs canonopt.jit, too. Now it reads a NumPy array, which may change in place. Write data = \
 jnp.asarray(data) before the function is made. Then canonopt.jit or filter_jit shares it. Or make \
 the function once, in a function under functools.cache.

@@ -38,7 +38,7 @@ X = jnp.arange(3.0)
 PREAMBLE = '''
 import dataclasses, functools, sys, types
 import equinox as eqx
-import flax.linen
+import flax.linen, flax.nnx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -165,6 +165,11 @@ rule for a derivative | config['lr'] | \
     rule = jax.custom_vjp(lambda x: x); \
     rule.defvjp(lambda x: (x, None), lambda _, g: (config['lr'] * g,)); \
     step = jax.grad(lambda x: rule(x).sum()) | config['lr'] = 2.0
+attribute beside what the call of its object reads | called.lr | \
+    called = Called(); step = lambda x: called.lr * x | called.lr = called.epoch = 3.0
+variable in a layer of flax | layer.kernel[...] | \
+    layer = flax.nnx.Linear(3, 3, rngs=flax.nnx.Rngs(0)); step = lambda x: layer(x) | \
+    layer.kernel[...] *= 2
 module of flax | rate | step = functools.partial(Layer().apply, {}) | rate = 2.0
 object with getitem | self.rates['slow'] | \
     rates = Rates(); step = rates.scale | rates.rates['slow'] = 2.0
