@@ -159,8 +159,6 @@ for package.k in (1.0, 5.0):
     inner.k = package.k
     for name in ("absolute", "relative"):
         yield jit(types.FunctionType(names[name].__code__, names))(x)
-exec("def scaled(x): return x * k", vars(inner))
-for inner.k in (1.0, 5.0): yield jit(inner.scaled)(x)
 ### modules of a library that are held, or that other modules have
 import os
 holder, listed, module = types.SimpleNamespace(m=os), [os], types.ModuleType("with_os_")
