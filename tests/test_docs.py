@@ -24,6 +24,8 @@ from tests.packages.codes.choice import CHOICE
 from tools import first_picture
 from tools.benchmarks import rivals
 
+from .support.doctor import PYTHON, run
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Its blocks need packages that the tests do not install, and are text of scripts that ran.
@@ -185,3 +187,20 @@ def test_docstrings(name, restored_caches):
     assert set(ours) <= set(found), "an example was not found"
     for docstring in ours:
         _run_examples(found[docstring])
+
+
+UPSTREAM = sorted((ROOT / "docs" / "upstream").glob("*.md"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", UPSTREAM, ids=lambda page: page.stem)
+def test_a_minimal_case_prints_what_its_page_says(page):
+    code, output = re.findall(r"^```text\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    if page.stem == "jax-import-retraces" and jax.__version_info__ < (0, 12):
+        output = "tracing\n"  # it began with jax 0.12
+    if page.stem == "jax-treedef-of-dataclasses" and jax.__version_info__ < (0, 10):
+        output = "False False\n"
+    if page.stem == "jax-numpy-constants" and jax.__version_info__ < (0, 10):
+        output = "[0. 0.]\n" * 2
+    ran = run(*PYTHON, "-c", code)
+    assert (ran.stdout, ran.returncode) == (output, 0), ran.stderr

@@ -1,4 +1,4 @@
-"""Fails if Optax changes a behaviour that `canonopt._optax_compat` relies on."""
+"""What `canonopt._optax_compat` relies on, and Optax's own tests with canonopt's factories."""
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -8,6 +8,8 @@ import pytest
 
 from canonopt._optax_compat import as_transform, dtype_of, is_transformation
 from canonopt._texts import built_as
+
+from .other_suites.run import SUITES, compare
 
 PARAMS = {"w": jnp.ones(2)}
 
@@ -68,3 +70,9 @@ BUILT += [
 @pytest.mark.parametrize(("expected", "transformation"), BUILT)
 def test_a_transformation_is_named_as_it_was_built(transformation, expected):
     assert built_as(transformation) == expected
+
+
+@pytest.mark.slow
+def test_optax_s_own_tests_end_the_same():
+    wrong = compare(SUITES["optax-part"])
+    assert wrong is None, wrong

@@ -102,3 +102,40 @@ def test_a_spec_can_be_carried_through_scan_vmap_and_eval_shape():
     shapes = jax.eval_shape(lambda optim, params: (optim, optim.init(params)), optim, params)
     assert shapes[0] is optim
     assert jax.tree.leaves(optim) == []
+
+
+PLATFORMS = ("tpu", "cuda")
+
+
+def lowered(jitted, *args, platform):
+    return jitted.trace(*args).lower(lowering_platforms=(platform,)).as_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*OPTIMIZERS} - {"lookahead"}))  # has parameters of its own
+@pytest.mark.usefixtures("restored_caches")
+def test_a_rebuilt_optimizer_has_the_same_program(name):
+    given = catalogue.parameters(name), catalogue.batch()
+    params, x = (jax.eval_shape(lambda x=x: x) for x in given)
+    texts = []
+    for _ in range(2):
+        canonopt.clear_caches()  # else the second optimizer is the first
+        optim = build(name, canonopt)
+        state = canonopt.init_like_grads(params, catalogue.loss_fn, x, optim=optim)
+        step = jax.jit(lambda *args: catalogue.step_for(name)(*args), static_argnums=0)
+        for platform in PLATFORMS:
+            texts.append(lowered(step, optim, params, state, x, platform=platform))
+    assert texts[:2] == texts[2:] and all("func.func" in text for text in texts)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_function_that_is_jitted_again_has_the_same_program(platform):
+    texts = []
+    for jit in (jax.jit, canonopt.jit, canonopt.jit):
+
+        @jit
+        def step(x):
+            return jnp.tanh(x) @ x
+
+        texts.append(lowered(step, jnp.ones((3, 3)), platform=platform))
+    assert texts[0] == texts[1] == texts[2]

@@ -14,8 +14,8 @@ import canonopt
 from canonopt._doctor.stream import StreamRecorder, read
 from canonopt._recompiles import listeners
 
+from ..support.counting import in_threads
 from ..support.doctor import as_lines, read_back, records_of
-from ..support.threads import in_threads
 
 pytestmark = pytest.mark.usefixtures("restored_caches")
 

@@ -718,8 +718,7 @@ def test_attributes_of_a_transformation_are_kept_and_a_spec_is_unchanged():
 def test_a_part_in_two_places_stays_one_object():
     layer, weak, key = eqx.nn.Lambda(a_lambda(2.0)), jnp.full(2, 1.0), jax.random.key(0)
     names = [layer, key]
-    struct = jax.ShapeDtypeStruct((), jnp.float32, weak_type=True)
-    assert not canonicalize(struct).weak_type
+    assert not canonicalize(jax.ShapeDtypeStruct((), jnp.float32, weak_type=True)).weak_type
     tree = canonicalize({"a": layer, "b": (layer, weak), "c": weak, "d": names, "e": names})
     assert tree["a"] is tree["b"][0] is tree["d"][0]
     assert tree["b"][1] is tree["c"]

@@ -20,8 +20,7 @@ from canonopt._identity import read
 
 from ..support import catalogue
 from ..support.catalogue import build
-from ..support.counting import counted
-from ..support.threads import in_threads
+from ..support.counting import counted, in_threads
 from ..support.values import LOOKALIKES
 
 PLAIN = [value for value in LOOKALIKES if type(value) in (bool, int, float, str, bytes, type(None))]

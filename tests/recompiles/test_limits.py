@@ -25,9 +25,8 @@ import canonopt
 from canonopt import errors
 from canonopt.errors import LimitError, RecompileError, RecompileWarning
 
-from ..support.counting import JITS, all_compiles, fresh, line_marked
+from ..support.counting import JITS, all_compiles, fresh, in_threads, line_marked
 from ..support.scenarios import committed, mesh, on_explicit_axes, ones
-from ..support.threads import in_threads
 
 UNLIMITED = 10**6
 assert_any = functools.partial(canonopt.assert_max_traces, max_traces=UNLIMITED)

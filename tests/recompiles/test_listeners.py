@@ -22,9 +22,8 @@ from canonopt._jax_internals import watching
 from canonopt._recompiles import listeners
 
 from ..support import counting
-from ..support.counting import calls_of, fresh
+from ..support.counting import calls_of, fresh, in_threads
 from ..support.scenarios import array, on_explicit_axes, ones
-from ..support.threads import in_threads
 
 # --- counts by function -----------------------------------------------------------------------
 

@@ -201,6 +201,7 @@ def make(tx):
 = write: canonopt.jit in place of jax.jit
 = function: function make.<locals>.step with captured variable 'step_size' -0.001 -> f
 = hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) for numb
+= The step that is made again needs canonopt.jit, too
 ### what a library hides
 for _ in range(2): jax.jit(lambda x, names=iter("abc"): x)(1.0)
 = has state that canonopt cannot read.

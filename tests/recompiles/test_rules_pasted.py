@@ -143,21 +143,6 @@ def step(grads, tx):
 for lr in np.logspace(-3, -1, 4):
     optim = canonopt.sgd(lr)
     results.append(step(ones, optim))  # here
-### a step that is made again with another learning rate and another decay
-# hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) \
-for numbers that change: the same configuration is the same object. The step that is made again \
-needs canonopt.jit, too
-def fit(lr, decay):
-    tx = optax.adamw(lr, weight_decay=decay)
-
-    @jax.jit
-    def step(x):
-        return tx.update(x, tx.init(x), x)[0]
-
-    return step(ones)  # here
-
-for lr in (1e-3, 3e-3, 1e-2):
-    fit(lr, 0.0)
 ### a step with another learning rate over an array of NumPy
 # hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) \
 for numbers that change: the same configuration is the same object. The step that is made again \

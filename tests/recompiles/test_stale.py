@@ -29,9 +29,8 @@ import canonopt
 from canonopt._recompiles import StaleRead, StaleWatch
 from canonopt.errors import StaleReadError
 
-from ..support.counting import JITS
+from ..support.counting import JITS, in_threads
 from ..support.generated import rows
-from ..support.threads import in_threads
 
 X = jnp.arange(3.0)
 

@@ -28,10 +28,9 @@ from canonopt._steps.programs import programs
 from canonopt.errors import LimitError
 
 from ..support.callables import Frozen, Scale
-from ..support.counting import compiles, counted
+from ..support.counting import compiles, counted, in_threads
 from ..support.generated import named_texts
 from ..support.jit_programs import agreed, fits
-from ..support.threads import in_threads
 
 xs = jnp.arange(8.0)
 BOTH = pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])

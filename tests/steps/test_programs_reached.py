@@ -254,14 +254,6 @@ settings = Settings()
 -> x * settings.size
 -> x * settings.depth()
 ~ rate = 5.0
-### rules that jax keeps by the object
-def fit(rate):
-    scale = Primitive("scale")
-    scale.def_abstract_eval(lambda x: x)
-    rule = jax.interpreters.mlir.lower_fun(lambda x: x * rate, multiple_results=False)
-    jax.interpreters.mlir.register_lowering(scale, rule)
-    return jit(lambda x: scale.bind(x))(x)
-yield from map(fit, (2.0, 3.0))
 ### functions that are set on an object of jax
 @custom_vmap
 def solve(x): return x

@@ -8,6 +8,7 @@ import collections
 import itertools
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,9 @@ def line_marked(file, mark):
         if text.endswith(f"  # {mark}")
     )
     return f"{file}:{line}"
+
+
+def in_threads(*functions: Callable[[], Any]) -> list[Any]:
+    """Return what the functions give, each in a thread, or raise the first of their errors."""
+    with ThreadPoolExecutor(len(functions)) as pool:
+        return [found.result(60) for found in [pool.submit(each) for each in functions]]

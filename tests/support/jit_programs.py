@@ -31,9 +31,8 @@ import numpy as np
 
 import canonopt
 
-from .counting import all_compiles
+from .counting import all_compiles, in_threads
 from .generated import PLACES, Compared, Program, Random, Template, main, run_cells
-from .threads import in_threads
 
 # --- running ------------------------------------------------------------------------------------
 
