@@ -19,7 +19,7 @@ from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import ATOMS, LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
+from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _read_of_jax(reader: Reader, value: Any) -> None:
-    """Read an object of JAX: by identity, with the functions and plain values set on it.
+    """Read an object of JAX: by identity, with the functions that are set on it.
 
     JAX keeps the rules of a primitive elsewhere, and they may be functions of the user's.
     """
@@ -309,9 +309,9 @@ def _read_of_jax(reader: Reader, value: Any) -> None:
         return
     reader.add_identity(value, NO_VALUE)
     parts = {**attributes_of(value), **{slot.__name__: part for slot, part in slots_of(value)}}
-    plain = {n: p for n, p in parts.items() if callable(p) or type(p) in (*ATOMS, tuple)}
-    reader.reading.can_change |= bool(plain)
-    reader.add_named(plain, "live")
+    functions = {name: part for name, part in parts.items() if callable(part)}
+    reader.reading.can_change |= bool(functions)
+    reader.add_named(functions, "live")
 
 
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:

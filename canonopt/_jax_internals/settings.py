@@ -68,10 +68,9 @@ def around_calls() -> dict[str, Hashable]:
     found["flax.config"] = repr(getattr(sys.modules.get("flax"), "config", None))
     if linen := sys.modules.get("flax.linen"):
         found["nn.logical_axis_rules"] = repr(linen.get_logical_axis_rules())
-    if jaxtyping := sys.modules.get("jaxtyping"):
-        found["jaxtyping.config"] = repr(vars(jaxtyping.config))
+    if jaxtyping := sys.modules.get("jaxtyping._storage"):
         # The names of dimensions that `jaxtyped` has bound, and the structures of trees.
-        bound = getattr(sys.modules["jaxtyping._storage"], "get_shape_memo", lambda: (object(),))
+        bound = getattr(jaxtyping, "get_shape_memo", lambda: (object(),))
         found["jaxtyping names"] = repr(bound()[:3])
     if haiku := sys.modules.get("haiku._src.config"):
         found["hk.config"] = repr(getattr(haiku, "get_config", object)())

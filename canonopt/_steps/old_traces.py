@@ -74,7 +74,7 @@ def note_calls(reading: Reading) -> None:
     for function in _functions_in(reading):
         key = _key_of(function) if words < _MAX_WORDS else None
         words += len(key or ())
-        _note(function, key and hash(key))
+        _note(function, hash(key) if key else None)
 
 
 def forget_calls(reading: Reading) -> None:
