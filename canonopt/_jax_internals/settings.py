@@ -70,10 +70,11 @@ def around_calls() -> dict[str, Hashable]:
         found["nn.logical_axis_rules"] = repr(linen.get_logical_axis_rules())
     if jaxtyping := sys.modules.get("jaxtyping._storage"):
         # The names of dimensions that `jaxtyped` has bound, and the structures of trees.
-        bound = getattr(jaxtyping, "get_shape_memo", lambda: (object(),))
-        found["jaxtyping names"] = repr(bound()[:3])
+        bound = getattr(jaxtyping, "get_shape_memo", None)
+        found["jaxtyping names"] = repr(bound()[:3]) if bound else object()
     if haiku := sys.modules.get("haiku._src.config"):
-        found["hk.config"] = repr(getattr(haiku, "get_config", object)())
+        config = getattr(haiku, "get_config", None)
+        found["hk.config"] = repr(config()) if config else object()
     return found
 
 
