@@ -113,7 +113,7 @@ def test_a_context_of_a_library_is_entered_if_its_stack_is_gone(monkeypatch):
     monkeypatch.delattr("flax.linen.module._global_interceptor_stack")
     assert settings.entered_context() == "nn.intercept_methods"
     monkeypatch.delattr("jaxtyping._storage.get_shape_memo")
-    assert settings.whole_context() != settings.whole_context()
+    assert settings.bound_dimensions() != settings.bound_dimensions()
 
 
 def test_without_the_tracing_context_settings_still_count(monkeypatch):

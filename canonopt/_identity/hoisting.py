@@ -1,7 +1,6 @@
 """`hoist`, `hoisted_field` and `canonicalize`: one object for callables that do the same."""
 
 import collections
-import dataclasses
 import functools
 import operator
 import re
@@ -199,10 +198,9 @@ def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
 def canonicalize(tree: T) -> T:
     """Return `tree` with its callables hoisted and its weakly typed arrays made strongly typed.
 
-    A model that is built again has other function objects than before, in its leaves, its static
-    fields and the frozen dataclasses in it. A raw optax transformation consists of nothing else.
-    `jax.jit` compares functions by identity, so it traces a step again. Hoisted, they are the same
-    objects (`canonopt.hoist`).
+    A model that is built again has other function objects than before, in its leaves and in its
+    static fields. A raw optax transformation consists of nothing else. `jax.jit` compares functions
+    by identity, so it traces a step again. Hoisted, they are the same objects (`canonopt.hoist`).
 
     ```python
     >>> import canonopt, equinox as eqx, jax, optax
@@ -317,10 +315,7 @@ class _Walk:
         """Return a node of any other pytree type, or a leaf."""
         children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
         if jtu.treedef_is_leaf(structure):
-            if callable(node):
-                return node if isinstance(node, type) else hoist(node)
-            known = kind_of(node) if _is_compared_by_fields(type(node)) else None
-            return node if known is None else known.mapped(node, self)
+            return hoist(node) if callable(node) and not isinstance(node, type) else node
         kind, static = structure.node_data()
         made = [self(child) for child in children]
         new_static = self(static)
@@ -331,12 +326,6 @@ class _Walk:
         elif all(map(operator.is_, made, children)):
             return node
         return jtu.tree_unflatten(structure, made)
-
-
-def _is_compared_by_fields(kind: type) -> bool:
-    """Return True for a dataclass that may be a static argument, such as a frozen one."""
-    has_fields = dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__")
-    return has_fields and kind.__hash__ not in (None, object.__hash__)
 
 
 _TREES = frozenset(

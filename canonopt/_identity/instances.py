@@ -8,6 +8,7 @@ change.
 
 import dataclasses
 import enum
+import functools
 import logging
 import pathlib
 import types
@@ -184,13 +185,14 @@ def static_fields(cls: type) -> tuple[str, ...]:
 
 @known_by_identity
 def _is_known_to_jax(cls: type) -> bool:
-    """Return True for a class of JAX that is neither a pytree nor frozen.
+    """Return True for a class of JAX that is neither a pytree nor a dataclass.
 
     JAX finds data of an instance by the identity of the instance: the rules of a primitive, the
     value of a `jax.Ref`.
     """
     is_of_jax = cls.__module__.startswith(("jax.", "jaxlib.")) and is_library_class(cls)
-    return is_of_jax and not (_is_frozen(cls) or node_functions(cls))
+    has_fields = dataclasses.is_dataclass(cls)  # such as a `BlockSpec`, which users may change
+    return is_of_jax and not (has_fields or node_functions(cls))
 
 
 def state_of(cls: type) -> Literal["attributes", "slots"] | None:
@@ -309,9 +311,12 @@ def _read_of_jax(reader: Reader, value: Any) -> None:
         return
     reader.add_identity(value, NO_VALUE)
     parts = {**attributes_of(value), **{slot.__name__: part for slot, part in slots_of(value)}}
-    functions = {name: part for name, part in parts.items() if callable(part)}
+    functions = {n: p for n, p in parts.items() if isinstance(p, _MADE_OF_FUNCTIONS)}
     reader.reading.can_change |= bool(functions)
     reader.add_named(functions, "live")
+
+
+_MADE_OF_FUNCTIONS = types.FunctionType | functools.partial | types.MethodType
 
 
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:

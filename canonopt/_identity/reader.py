@@ -142,6 +142,7 @@ class Reading:
     makes_sets: bool = False  # whether code may find or order objects by their identity
     # Whether code may call another jit, which finds a trace by what is not an array in an argument.
     has_inner_jit: bool = False
+    reads_dimensions: bool = False  # whether code may compare dimensions with those around a call
     hides_traces: bool = False  # whether code may use a trace of JAX's that no program shows
     # The objects whose ids are in the key, which are kept so that no other object gets such an id.
     pinned: list[Any] = dataclasses.field(default_factory=list)
@@ -545,6 +546,7 @@ class Reader:
             self._constructed.update(map(id, value.__mro__))
         name = getattr(value, "__name__", None)
         self.reading.hides_traces |= name in _HIDE_TRACES
+        self.reading.reads_dimensions |= getattr(value, "__module__", None) == "jaxtyping"
         self._takes_remainders |= value is operator.mod or value is operator.imod
         # Under the builtin's own name, the code shows whether the text is for an error.
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:

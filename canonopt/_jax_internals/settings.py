@@ -59,8 +59,8 @@ def whole_context() -> Hashable:
 def around_calls() -> dict[str, Hashable]:
     """Return the settings that a trace can depend on, by name, even those not in JAX's key.
 
-    They are the whole of `jax.config` with the values of this thread, the settings of Flax, Haiku
-    and jaxtyping, and those of NumPy and `warnings`, which make errors of warnings.
+    They are the whole of `jax.config` with the values of this thread, the settings of Flax and
+    Haiku, and those of NumPy and `warnings`, which make errors of warnings.
     """
     found = dict(all_settings())
     found["np.errstate"], found["np.printoptions"] = repr(np.geterr()), repr(np.get_printoptions())
@@ -68,14 +68,19 @@ def around_calls() -> dict[str, Hashable]:
     found["flax.config"] = repr(getattr(sys.modules.get("flax"), "config", None))
     if linen := sys.modules.get("flax.linen"):
         found["nn.logical_axis_rules"] = repr(linen.get_logical_axis_rules())
-    if jaxtyping := sys.modules.get("jaxtyping._storage"):
-        # The names of dimensions that `jaxtyped` has bound, and the structures of trees.
-        bound = getattr(jaxtyping, "get_shape_memo", None)
-        found["jaxtyping names"] = repr(bound()[:3]) if bound else object()
     if haiku := sys.modules.get("haiku._src.config"):
         config = getattr(haiku, "get_config", None)
         found["hk.config"] = repr(config()) if config else object()
     return found
+
+
+def bound_dimensions() -> Hashable:
+    """Return the dimensions that `jaxtyped` has bound to names around a call, as a text.
+
+    Relies on `get_shape_memo` of jaxtyping. If it is gone, the result equals no other.
+    """
+    bound = getattr(sys.modules["jaxtyping._storage"], "get_shape_memo", None)
+    return repr(bound()[:3]) if bound else object()
 
 
 def entered_context() -> str | None:

@@ -527,11 +527,10 @@ class Difference:
     @property
     def of_updates(self) -> str:
         """Return words on a leaf of floats inside of an argument, whose dtype updates may widen."""
-        if self.new.in_state(self.place):
-            return ", that of the gradients which update it"
         is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))
         words = ", also where the function returns it, as canonopt.apply_updates does for a model"
-        return words if is_float and self.path != self.root else ""
+        is_of_model = self.path != self.root and not self.new.in_state(self.place)
+        return words if is_float and is_of_model else ""
 
     @property
     def placed(self) -> str:

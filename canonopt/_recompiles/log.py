@@ -204,8 +204,6 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         told, _ = max(others.values(), key=lambda each: len(each[1]))
         if re.search("append|stack|concat", " ".join(others)):
             told = attrs.evolve(told, hints=(_PAD + _STACK,))
-        elif "_pad" in others:
-            told = attrs.evolve(told, hints=(_PAD_BEFORE,))
         again = [entry for _, of_name in others.values() for entry in of_name]
         causes.append(_cause(again, f"compiled {', '.join(others)} again", told))
     if cleared:
@@ -237,7 +235,6 @@ _PAD = (
     "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
     "n, x, 0) in a sum, -inf in a maximum, and a mean divides by n"
 )
-_PAD_BEFORE = "pad by np.pad, before jnp.asarray: NumPy compiles nothing"
 _STACK = ". Append to a Python list, and stack it once"
 
 

@@ -124,6 +124,7 @@ class Leaf:
     code: object = None  # the code of a function, without its place
     why_not_shared: str | None = None
     is_unique: bool = False  # the class compares by identity
+    is_opaque: bool = False  # whether it is a static value in which canonicalize finds no functions
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
     is_own: bool = False  # whether it is a part of the value itself, or of records in it
@@ -313,6 +314,8 @@ def static_leaf(
         if not is_part:
             _add_parts(value, budget, facts["parts"])
             facts["stores"] = _stores(value, facts["parts"])
+            of_known = (type(v) in PLAIN or callable(v) for v in jtu.tree_leaves(value))
+            facts["is_opaque"] = not all(of_known)
         if is_spec(value):
             facts["why_not_shared"] = _why_spec_not_shared(value)
     kind_of = value if isinstance(value, type) else type(value)

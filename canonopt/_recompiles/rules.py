@@ -13,7 +13,7 @@ import attrs
 
 from .._texts import times
 from .differences import Difference, listed, nearest
-from .records import FUNCTION, GIVEN, TRANSFORMS, Call
+from .records import FUNCTION, GIVEN, TRANSFORMS, Call, is_inside
 
 # --- causes ---------------------------------------------------------------------------------------
 
@@ -369,6 +369,9 @@ def _canonicalize(d: Difference) -> str:
     is_narrow = any(leaf.dtype in ("bfloat16", "float16") for leaf in d.new.leaves.values())
     is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or is_narrow)
     has_numbers = d.old.has_numbers(d.root) or d.new.has_numbers(d.root)
+    holders = (leaf for path, leaf in d.new.leaves.items() if is_inside(d.place, {path}))
+    if any(leaf.is_opaque for leaf in holders):  # such as a frozen dataclass
+        return ""
     if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
     return _assign(d, "{canonopt}.canonicalize({leaf})")

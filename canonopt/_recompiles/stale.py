@@ -210,6 +210,8 @@ class Reads:
                 self._add_value(find, value, path)
 
     def _add_value(self, find: _Find, value: Any, path: str) -> None:
+        if isinstance(value, loaded("unittest.mock", "NonCallableMock")):
+            return  # it makes another mock for each attribute that is read
         if (is_same := _comparison(value)) is not None and path not in self._ignored:
             self._values.append((find, is_same, path, _text(value)))
         # A second run would take the next item of an iterator, a file or a generator of numbers, or
@@ -285,13 +287,10 @@ class Reads:
             variable = loaded("flax.nnx", "Variable")
             names |= {name for name, part in own.items() if isinstance(part, variable)}
         own_classes = [each for each in cls.__mro__ if not is_library_class(each)]
-        # A step whose code only reads attributes of an object does not call the object. But a
-        # library may call an instance of its class, as methods of Flax do.
-        name = _NAME.search(path)
-        is_called = name is None or f"{name[0]}()" in self._names
-        if len(own_classes) < len(cls.__mro__) - 1 and not is_called:
-            of_library = {n for each in cls.__mro__[len(own_classes) : -1] for n in vars(each)}
-            is_called = id(value) in self._owners or not self._names.isdisjoint(of_library)
+        # A step whose code only reads attributes of its trainer does not call the trainer. But a
+        # library may call an instance of its class.
+        is_of_user = len(own_classes) == len(cls.__mro__) - 1
+        is_called = not (id(value) in self._owners and is_of_user) or f"{path}()" in self._names
         special = {"__getitem__", "__getattr__"} | ({"__call__"} if is_called else set())
         for each in own_classes:
             names |= self._names & vars(each).keys()
@@ -314,7 +313,6 @@ class Reads:
 
 
 _GONE = object()
-_NAME = re.compile(r"\.?\w+$")
 _KEY = re.compile(r"\['(\w+)'\]$")
 _WRITTEN = (collections.deque, contextvars.ContextVar, logging.Logger, logging.LoggerAdapter)
 _PLAIN: Any = (*PLAIN, slice, range, type(...), np.generic, np.dtype, enum.Enum)
@@ -523,7 +521,7 @@ class StaleRead:
 _FLOAT = re.compile(r"(np\.float\d+\()?-?\d+(\.\d*|e)")
 # The text of a float, an array, a pytree with arrays, or a spec with a dynamic number.
 _MAY_BE_TRACED = re.compile(
-    rf"(another )?({_FLOAT.pattern}|.*[a-z]\d+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
+    rf"(another )?({_FLOAT.pattern}|[^'\"]*[a-z]\d+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
 )
 _NUMBERS = re.compile(r"[\[(]?-?\d")
 

@@ -11,7 +11,7 @@ import types
 from collections.abc import Collection, Hashable
 from typing import Any
 
-from .._identity import Reading, read
+from .._identity import MAX_WORDS, Reading, read
 from .._jax_internals.functions import jitted_by_equinox
 from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap, token_of
@@ -20,9 +20,6 @@ from .._python_internals.weak import WeakIdMap, token_of
 # was seen first; None after a change.
 _first: WeakIdMap[dict[Any, int | None]] = WeakIdMap()
 
-# Of further functions JAX may have any trace. 100 hooks of a trainer, each of which leads to all of
-# a large trainer, took 8 s.
-_MAX_WORDS = 200_000
 _UNKNOWN = "<unknown>"  # JAX has this in place of the place of an object that is called
 
 
@@ -72,7 +69,8 @@ def note_calls(reading: Reading) -> None:
     """Note what all functions in a reading read now: JAX may trace any of them."""
     words = 0
     for function in _functions_in(reading):
-        key = _key_of(function) if words < _MAX_WORDS else None
+        # 100 hooks that each lead to all of a large trainer took 8 s.
+        key = _key_of(function) if words < MAX_WORDS else None
         words += len(key or ())
         _note(function, hash(key) if key else None)
 

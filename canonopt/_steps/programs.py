@@ -32,7 +32,12 @@ from .._identity import (
 from .._jax_internals.functions import argument_options, name_of
 from .._jax_internals.jaxprs import kept_by
 from .._jax_internals.options import CAPTURED, jit_with_captured
-from .._jax_internals.settings import entered_context, tracing_context, whole_context
+from .._jax_internals.settings import (
+    bound_dimensions,
+    entered_context,
+    tracing_context,
+    whole_context,
+)
 from .._jax_internals.tracing import NotTraced, unwatched
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
@@ -354,7 +359,8 @@ def _started(
     beside = (*jitted.beside, structure, *static, *given)
     reading = read_call(fn, beside)
     arrays = reading.arrays
-    key = (reading.key, avals, whole_context())
+    dimensions = bound_dimensions() if reading.reads_dimensions else None
+    key = (reading.key, avals, whole_context(), dimensions)
     reason = NUMPY.format("jnp.asarray for it") if reading.has_numpy else _not_shared.get(key)
     context = entered_context()
     if any(type(v).__hash__ is object.__hash__ and not is_in_place(v) for *_, v in static):

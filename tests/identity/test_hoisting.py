@@ -14,7 +14,6 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import equinox as eqx
 import flax.linen
 import flax.struct
@@ -738,10 +737,6 @@ class Struct:
     fn: Callable = flax.struct.field(pytree_node=False)
 
 
-Config = dataclasses.make_dataclass("Config", ["fn"], frozen=True, slots=True)
-ConfigOfAttrs = attrs.make_class("ConfigOfAttrs", ["inner"], frozen=True)
-
-
 @functools.partial(jtu.register_dataclass, data_fields=["weight"], meta_fields=["fn"])
 class Registered:
     def __init__(self, weight, fn):
@@ -758,7 +753,6 @@ class Registered:
         lambda fn: collections.defaultdict(list, fn=fn),
         lambda fn: Pair(fn, 1),
         lambda fn: Struct(jnp.ones(2), fn),
-        lambda fn: (Config((fn,)), ConfigOfAttrs(Config(fn))),
         lambda fn: Registered(jnp.ones(2), fn),
         lambda fn: jtu.Partial(fn, jnp.ones(2)),
         lambda fn: jtu.Partial(functools.partial(fn), jnp.ones(2)),

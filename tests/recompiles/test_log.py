@@ -200,10 +200,10 @@ def test_a_function_made_anew_for_an_eager_loop_is_a_recompile(name):
 
 
 OF_LENGTH = {
-    "max": (lambda x, _: x.max(), "put the whole under jax.jit"),  # max
-    "concatenate": (lambda *both: jnp.concatenate(both), "put the whole under jax.jit"),  # concat
-    "_pad": (lambda x, _: jnp.pad(x, (0, 80 - len(x))), "pad by np.pad, before"),  # _pad
-    "tile": (lambda x, _: jnp.tile(x, 2), "put the whole under jax.jit"),  # tile
+    "max": lambda x, _: x.max(),  # max
+    "concatenate": lambda *both: jnp.concatenate(both),  # concatenate
+    "pad": lambda x, _: jnp.pad(x, (0, 80 - len(x))),  # pad
+    "tile": lambda x, _: jnp.tile(x, 2),  # tile
 }
 
 
@@ -212,15 +212,13 @@ OF_LENGTH = {
     ("lengths", "how"), [((31, 7, 55, 8, 60, 41, 9), "changes"), (range(2, 9), "grows by one")]
 )
 def test_arguments_of_many_lengths(name, lengths, how):
-    run, hint = OF_LENGTH[name]
     pairs = [(array(n), array(5 if how == "changes" else n + 1)) for n in lengths]
     jax.clear_caches()
     with canonopt.compile_log() as log:
         for pair in pairs:
-            run(*pair)
-    _, (cause,) = line_of(log, name[:6])
+            OF_LENGTH[name](*pair)
+    _, (cause,) = line_of(log, name)
     assert cause.note == f"7 shapes: the length {how} each time" and cause.times == 6
-    assert cause.hints[0].startswith(hint)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ class Agent:
 step = eqx.filter_jit(lambda state: state)
 state = optax.sgd(0.1, momentum=0.9).init({"w": jnp.ones(2, jnp.bfloat16)})
 step(state), step(jax.tree.map(lambda leaf: leaf.astype(jnp.float32), state))
-= one dtype in every call, that of the gradients which update it
+= one dtype in every call
 ### a config of which a step reads one attribute
 def fit(config): return OURS(lambda x: x * config.lr)(1.0)
 [fit(types.SimpleNamespace(lr=0.1, seed=seed)) for seed in range(2)]

@@ -155,6 +155,16 @@ def fit(lr, data):
 
 for lr in (1e-3, 3e-3, 1e-2):
     fit(lr, np.ones(8, np.float32))
+### a function in a frozen dataclass
+# hint: build config.act once, or as canonopt.hoist(function) where it is made
+import dataclasses
+Config = dataclasses.make_dataclass("Config", ["act"], frozen=True)
+@functools.partial(jax.jit, static_argnums=0)
+def step(config, x):
+    return config.act(x)
+
+for _ in range(2):
+    step(Config(lambda x: x * 2), ones)  # here
 ### a spec with another mask
 # hint: give tx.args[0].mask['w'] one value: it is part of the program. Or pass what changes in it \
 as an array, with tx left out of static_argnums and static_argnames, unless a shape, a range, an \

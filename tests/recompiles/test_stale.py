@@ -164,8 +164,6 @@ rule for a derivative | config['lr'] | \
     rule = jax.custom_vjp(lambda x: x); \
     rule.defvjp(lambda x: (x, None), lambda _, g: (config['lr'] * g,)); \
     step = jax.grad(lambda x: rule(x).sum()) | config['lr'] = 2.0
-attribute beside what the call of its object reads | called.lr | \
-    called = Called(); step = lambda x: called.lr * x | called.lr = called.epoch = 3.0
 variable in a layer of flax | layer.kernel[...] | \
     layer = flax.nnx.Linear(3, 3, rngs=flax.nnx.Rngs(0)); step = lambda x: layer(x) | \
     layer.kernel[...] *= 2

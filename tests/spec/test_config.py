@@ -448,7 +448,7 @@ def test_names_in_data_are_neither_imported_nor_run(name, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("rate", [jnp.float32(1e-3), canonopt.dynamic(1e-3)], ids=repr)
 def test_traced_values_are_refused(rate):
-    with pytest.raises(errors.ConfigError, match=r"^spec\.learning_rate is .* outside of jax\.jit"):
+    with pytest.raises(errors.ConfigError, match=r"^spec\.learning_rate is .* outside jax\.jit"):
         jax.jit(lambda rate: canonopt.to_config(canonopt.sgd(rate)))(rate)
 
 
