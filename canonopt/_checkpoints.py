@@ -198,7 +198,8 @@ def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
 
 
 def _misfit(differences: Mapping[str, tuple[str, str]]) -> CheckpointError:
-    lines = ["Nothing was restored: the checkpoint was saved from another tree (saved -> like):"]
+    problem = "Nothing was restored, since the checkpoint was saved from another tree"
+    lines = [f"{problem} (saved -> like):"]
     lines += [f"  {before} -> {after} @ like{p}" for p, (before, after) in differences.items()]
     if len(lines) > _MAX_LINES + 1:
         lines[_MAX_LINES + 1 :] = [f"  and {len(lines) - _MAX_LINES - 1} more"]

@@ -282,7 +282,7 @@ def test_what_does_not_fit_is_named_before_anything_is_read(misfit):
     with pytest.raises(errors.CheckpointError) as caught:
         canonopt.restore_like(eval(like), pytest.fail, canonopt.manifest(eval(saved or "small()")))
     assert str(caught.value).splitlines() == [
-        "Nothing was restored: the checkpoint was saved from another tree (saved -> like):",
+        "Nothing was restored, since the checkpoint was saved from another tree (saved -> like):",
         *(f"  {line}" for line in lines),
         "Restore it into a tree like the one that was saved, with the same model and optimizer.",
     ]
@@ -306,7 +306,7 @@ def test_a_manifest_is_one_line_of_json():
 def test_another_shape_is_found_without_a_manifest(library, tmp_path):
     saved = LIBRARIES[library](tmp_path, small())
     like = small(shape=(4, 4))
-    with pytest.raises(errors.CheckpointError, match="Nothing was restored") as caught:
+    with pytest.raises(errors.CheckpointError, match="Nothing was restored, since") as caught:
         canonopt.restore_like(like, saved.load)
     if library == "flax":  # which does not compare shapes
         assert "float32[8,4] -> float32[4,4] @ like['model']['w']" in str(caught.value)
@@ -340,7 +340,7 @@ def test_a_library_that_cannot_restore_functions():
     fix = r"Orbax and Flax cannot restore like\['activation'\], a function\. With these"
     with pytest.raises(errors.CheckpointError, match=f"leaf; EOFError: no data left\n.* {fix}"):
         canonopt.restore_like({"activation": jax.nn.relu, "w": jnp.ones(2)}, load)
-    with pytest.raises(errors.CheckpointError, match="load must be a function, and is of type d"):
+    with pytest.raises(errors.CheckpointError, match="must be a function, and is of type dict"):
         canonopt.restore_like(small(), small())
 
 

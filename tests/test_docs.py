@@ -190,9 +190,7 @@ def test_docstrings(name, restored_caches):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", sorted(ROOT.glob("docs/upstream/*.md")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/upstream/*.md")), ids=lambda p: p.stem)
 def test_a_minimal_case_prints_what_its_page_says(page):
     code, output = re.findall(r"^```text\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
     if page.stem == "jax-import-retraces" and jax.__version_info__ < (0, 12):

@@ -1,4 +1,4 @@
-"""What `canonopt._optax_compat` relies on, and Optax's own tests with canonopt's factories."""
+"""Fail if Optax changes what `canonopt._optax_compat` relies on, or how its own tests end."""
 
 import jax.numpy as jnp
 import ml_dtypes

@@ -67,6 +67,7 @@ def as_field(step):
 
 # Every way for a few, and one for every optimizer: each is one object, however often it is built.
 WAYS = [functools.partial(jax.jit, static_argnums=0), eqx.filter_jit, as_field]
+REBUILT = sorted({*OPTIMIZERS, "contrib.reduce_on_plateau"} - {"lookahead"})
 SOME = ["adam", "lbfgs", "sgd", "contrib.schedule_free"]
 
 
@@ -109,7 +110,7 @@ def lowered(jitted, *args, platform):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*OPTIMIZERS} - {"lookahead"}))  # has parameters of its own
+@pytest.mark.parametrize("name", REBUILT)
 @pytest.mark.usefixtures("restored_caches")
 def test_a_rebuilt_optimizer_has_the_same_program(name):
     given = catalogue.parameters(name), catalogue.batch()

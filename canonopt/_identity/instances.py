@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from .._jax_internals.functions import IMMUTABLE, is_module_class, node_functions
 from .._python_internals.libraries import impure_name, is_library_class
-from .._python_internals.namespaces import loaded
+from .._python_internals.namespaces import is_mock, loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
@@ -270,8 +270,8 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
-    if isinstance(value, loaded("unittest.mock", "NonCallableMock")):
-        reader.stop(value, HIDDEN)  # it makes another mock for each attribute that is read
+    if is_mock(value):
+        reader.stop(value, HIDDEN)
     elif reader.is_by_name(value, mode) and _is_by_name(cls):
         _read_by_name(reader, value, mode)
     elif _is_known_to_jax(cls):

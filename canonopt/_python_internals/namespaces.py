@@ -29,6 +29,11 @@ def loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
+def is_mock(value: Any) -> bool:
+    """Return True for a mock of `unittest`, which makes another for each attribute that is read."""
+    return isinstance(value, loaded("unittest.mock", "NonCallableMock"))
+
+
 # Maps a callable that a module has under its name to the top of the module's package.
 _places: WeakIdMap[str] = WeakIdMap()
 

@@ -369,10 +369,10 @@ def _canonicalize(d: Difference) -> str:
     is_narrow = any(leaf.dtype in ("bfloat16", "float16") for leaf in d.new.leaves.values())
     is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or is_narrow)
     has_numbers = d.old.has_numbers(d.root) or d.new.has_numbers(d.root)
+    if not is_same or is_value or d.is_of_flax or has_numbers:
+        return ""
     holders = (leaf for path, leaf in d.new.leaves.items() if is_inside(d.place, {path}))
     if any(leaf.is_opaque for leaf in holders):  # such as a frozen dataclass
-        return ""
-    if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
     return _assign(d, "{canonopt}.canonicalize({leaf})")
 

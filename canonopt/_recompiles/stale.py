@@ -45,7 +45,7 @@ from .._python_internals.libraries import (
     is_library_function,
     is_library_module,
 )
-from .._python_internals.namespaces import loaded
+from .._python_internals.namespaces import is_mock, loaded
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
 from .._texts import PLAIN, is_gradient_transformation, text_of
@@ -210,8 +210,8 @@ class Reads:
                 self._add_value(find, value, path)
 
     def _add_value(self, find: _Find, value: Any, path: str) -> None:
-        if isinstance(value, loaded("unittest.mock", "NonCallableMock")):
-            return  # it makes another mock for each attribute that is read
+        if is_mock(value):
+            return
         if (is_same := _comparison(value)) is not None and path not in self._ignored:
             self._values.append((find, is_same, path, _text(value)))
         # A second run would take the next item of an iterator, a file or a generator of numbers, or

@@ -112,11 +112,6 @@ class Agent:
 [Agent(seed).step(1.0) for seed in (1, 2)]
 = Agent object -> another object, equal only to itself
 = If it reads self.seed, pass that as an argument
-### a state in another dtype
-step = eqx.filter_jit(lambda state: state)
-state = optax.sgd(0.1, momentum=0.9).init({"w": jnp.ones(2, jnp.bfloat16)})
-step(state), step(jax.tree.map(lambda leaf: leaf.astype(jnp.float32), state))
-= one dtype in every call
 ### a config of which a step reads one attribute
 def fit(config): return OURS(lambda x: x * config.lr)(1.0)
 [fit(types.SimpleNamespace(lr=0.1, seed=seed)) for seed in range(2)]
@@ -200,8 +195,9 @@ def make(tx):
 = step -> another object made by the same code, in make (
 = write: canonopt.jit in place of jax.jit
 = function: function make.<locals>.step with captured variable 'step_size' -0.001 -> f
-= hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) for numb
-= The step that is made again needs canonopt.jit, too
+= hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) for
+=| numbers that change: the same configuration is the same object. The step that is made again
+=| needs canonopt.jit, too\n
 ### what a library hides
 for _ in range(2): jax.jit(lambda x, names=iter("abc"): x)(1.0)
 = has state that canonopt cannot read.

@@ -328,6 +328,7 @@ MALFORMED = [
     ({"dtype": "object"}, "AttributeError: module 'jax.numpy' has no attribute 'object'"),
     ({"scalar": ["int8", 1000]}, "OverflowError: "),
     ({"scalar": ["float32", "fast"]}, "ValueError: "),
+    ({"dynamic": "1e-3"}, "spec.value: canonopt.dynamic takes a number or an array, and got"),
     ({"dynamic": "1e-3"}, "canonopt.dynamic(1e-3). In YAML, 1e-3 is text, and 1.0e-3 a number."),
     ({"name": 3}, "spec.value is 3, which is not a name of Optax or in the registry."),
     ({"namedtuple": [{"name": "m"}, {}]}, "AttributeError: 'function' object has no attribute"),

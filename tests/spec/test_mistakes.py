@@ -66,7 +66,8 @@ canonopt.canonical(optax.sgd)('0.1') | boolean for learning_rate, and got '0.1'.
 dynamic(adam(0.1), 'learnin_rate') | There is no hyperparameter 'learnin_rate'. Did you mean \
     'learning_rate'? Those of this spec are: learning_rate, b1, b2, eps, eps_root
 dynamic(canonopt.chain(sgd(0.1), adam(0.1)), 'learning_rate') | 'learning_rate' is ambiguous: it \
-    may be any of args[0].learning_rate, args[1].learning_rate. Write the whole path of the one you
+    may be any of args[0].learning_rate, args[1].learning_rate. Write the whole path of the one \
+    you mean.
 adam(0.1).replace(**{'lr.peak_value': 1}) | There is no hyperparameter 'lr.peak_value'. Did you \
     mean 'learning_rate'?
 ### no traced numbers, DynamicSpecError

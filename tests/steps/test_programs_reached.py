@@ -261,12 +261,17 @@ solve.def_vmap(lambda size, batched, x: (x * rate, True))
 -> jax.vmap(solve)(xs)
 ~ rate = 5.0
 ~ solve.def_vmap(lambda size, batched, x: (x * 3, True))
-scale = Primitive("scale")
-scale.def_abstract_eval(lambda x: x)
-rule = jax.interpreters.mlir.lower_fun(lambda x: x * rate, multiple_results=False)
-jax.interpreters.mlir.register_lowering(scale, rule)
+def made(factor):
+    scale = Primitive("scale")
+    scale.def_abstract_eval(lambda x: x)
+    rule = jax.interpreters.mlir.lower_fun(lambda x: x * factor(), multiple_results=False)
+    jax.interpreters.mlir.register_lowering(scale, rule)
+    return scale
+scale = made(lambda: rate)
 -> scale.bind(x)
 ~ rate = 7.0
+~ scale = made(lambda: 2.0)
+~ scale = made(lambda: 3.0)
 ### dimensions that jaxtyping has bound, and a mock
 def fit(size):
     @jaxtyping.jaxtyped(typechecker=beartype.beartype)
