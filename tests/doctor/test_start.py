@@ -95,7 +95,7 @@ def step(layers):
         x = jnp.tanh(layer["w"] @ x + layer["b"])
     return x.sum()
 
-step([{"w": jnp.ones((16, 16)), "b": jnp.ones(16)} for _ in range(160)])
+step([{"w": jnp.ones((16, 16)), "b": jnp.ones(16)} for _ in range(320)])
 """
 
 
