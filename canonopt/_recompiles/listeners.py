@@ -245,11 +245,12 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 
 
 def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
+    # Nobody asks about functions that a library jits inside of a trace. There may be thousands, so
+    # nothing else comes before.
+    if (_thread.running or is_staging()) and jits_itself(given):
+        return None
     recorders = _recorders()
     with _noting_problems(recorders), contextlib.ExitStack() as undo:
-        # Nobody asks about functions that a library jits inside of a trace. There may be thousands.
-        if (_thread.running or is_staging()) and jits_itself(given):
-            return None
         running = _Running(miss := find_miss())
         _thread.running.append(running)
         undo.callback(_thread.running.remove, running)  # for Ctrl-C, too
