@@ -280,7 +280,7 @@ class _Walk:
         self._seen: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, node: Any) -> Any:
-        if type(node) in PLAIN:
+        if type(node) in PLAIN or (isinstance(node, jax.Array) and not _is_weak(node)):
             return node
         seen = self._seen.get(id(node))
         if seen is None:
@@ -290,8 +290,7 @@ class _Walk:
     def _canonical(self, node: Any) -> Any:
         kind = type(node)
         if isinstance(node, jax.Array):
-            is_weak = getattr(node, "weak_type", False)  # a random key has none
-            return jax.lax.convert_element_type(node, node.dtype) if is_weak else node
+            return jax.lax.convert_element_type(node, node.dtype)
         if kind is jax.ShapeDtypeStruct:
             return node.update(weak_type=False) if node.weak_type else node
         if hasattr(kind, "__canonicalized__"):  # a spec
@@ -326,6 +325,10 @@ class _Walk:
         elif all(map(operator.is_, made, children)):
             return node
         return jtu.tree_unflatten(structure, made)
+
+
+def _is_weak(array: jax.Array) -> bool:
+    return getattr(array, "weak_type", False)  # a random key has none
 
 
 _TREES = frozenset(
