@@ -156,6 +156,11 @@ def aligned(rows: list[tuple[object, ...]]) -> list[str]:
     ]
 
 
+def compiles_text(compiles: int, backward: int) -> str:
+    """Return the cell of a table for compiles and those of backward passes."""
+    return f"{compiles} + {backward} backward" if backward else f"{compiles}"
+
+
 # --- transformations of Optax ---
 
 

@@ -132,7 +132,7 @@ def test_it(): scan(), scan(), scan()
 > *.py:* was compiled 3 times, max_compiles(1).
 > *It compiled scan again, twice:
 > *the shapes are the same: scan gets another function
-> *hint: canonopt.jit around the whole, or give it the same function each time
+> *hint: canonopt.jit around the whole (filter_jit if it takes functions), or make the function once
 ### eager work that counts as traces
 @pytest.mark.max_traces(1)
 def test_it(): scan(), scan(), scan()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from .._recompiles import STAGES, is_costly
-from .._texts import aligned, times
+from .._texts import aligned, compiles_text, times
 from .comparing import side_by_side
 
 _MAX_TOLD = 10  # the most functions below the table
@@ -100,7 +100,8 @@ def _table(report: _Dict) -> Iterator[_Line]:
     rows: list[tuple[object, ...]] = [titles]
     for each in findings:
         seconds = (f"{each[name]:.2f}" for name in ("seconds", "lost_seconds"))
-        counts = (f"{_most(each, name)}" for name in ("traces", "compiles", "cache_hits"))
+        compiles = compiles_text(_most(each, "compiles"), _most(each, "backward_compiles"))
+        counts = _most(each, "traces"), compiles, _most(each, "cache_hits")
         rows.append((each["name"], *counts, *seconds, each["place"] or ""))
     costly = [e for e in others if is_costly(e["seconds"], report["compile_seconds"])]
     rest = [each for each in others if each not in costly]

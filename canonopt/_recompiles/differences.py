@@ -533,6 +533,11 @@ class Difference:
         return words if is_float and is_of_model else ""
 
     @property
+    def and_lowered(self) -> str:
+        """Return words on a call that was compiled ahead of time."""
+        return ", and for .lower(...)" if self.old.is_lowered or self.new.is_lowered else ""
+
+    @property
     def placed(self) -> str:
         """Return words on a device if a step has put an uncommitted leaf there."""
         is_settled = self.after.committed and not self.before.committed

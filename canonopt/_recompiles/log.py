@@ -16,7 +16,7 @@ import attrs
 from .._jax_internals.functions import identity_of_code, innermost
 from .._jax_internals.watching import Compile
 from .._python_internals.callers import is_name_of_code, place_of
-from .._texts import aligned
+from .._texts import aligned, compiles_text
 from ..errors import UnknownFunctionError
 from .differences import is_same_call
 from .records import FUNCTION, Call
@@ -222,15 +222,19 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     for text in shapes:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
     most = max(alike.values(), key=len)
-    # An operation without arguments of these shapes may make the layers of a model.
-    given = {" ".join(_ARRAY.findall(text.partition(" -> ")[0])) for text in most}
-    is_one_length = len(_changing([*given])) == 1 and len(given) > HANDFUL
+    both = (map(_ARRAY.findall, text.partition(" -> ")[::2]) for text in most)
+    given, made = ({" ".join(arrays) for arrays in side} for side in zip(*both, strict=True))
+    # Results of many lengths are slices of an array. Of a scalar or a random key, they may be the
+    # layers of a model.
+    lengths = made if len(given) == 1 and _ELEMENTS.search(*given) else given
+    is_one_length = len(_changing([*lengths])) == 1 and len(lengths) > HANDFUL
     if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):
         return None
     return Cause(note=f"{len(most)} shapes: the length {growth or _CHANGES}", hints=(_PAD,))
 
 
 _ARRAY = re.compile(r"\w+\[[\d,]*\]")
+_ELEMENTS = re.compile(r"\[(?!2?\])")  # an array that is neither a scalar nor a random key
 _PAD = (
     "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
     "n, x, 0) in a sum, -inf in a maximum, and a mean divides by n"
@@ -246,12 +250,12 @@ def repeated_operation(name: str, count: int) -> Cause | None:
     # These operations take functions; JAX compiles them under these names.
     if name in ("scan", "while", "cond", "_piecewise"):
         note = f"the shapes are the same: {name} gets another function"
-        return Cause(note=note, hints=(f"{_WHOLE}, or give it the same function each time",))
+        return Cause(note=note, hints=(f"{_WHOLE}, or make the function once",))
     note = "the shapes are the same: a constant or a function in it is another one each time"
     return Cause(note=note, hints=(_WHOLE,)) if count >= HANDFUL else None
 
 
-_WHOLE = "canonopt.jit around the whole"
+_WHOLE = "canonopt.jit around the whole (filter_jit if it takes functions)"
 
 
 # --- is it expected -------------------------------------------------------------------------------
@@ -515,7 +519,8 @@ class CompileLog:
             ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
         ]
         for log in shown:
-            counts = log.traces, log.compiles, log.cache_hits
+            compiles = compiles_text(log.compiles, log.backward_compiles)
+            counts = log.traces, compiles, log.cache_hits
             rows.append((log.name, *counts, f"{log.seconds:.2f}", log.place or ""))
         lines = aligned(rows)
         for log in (*functions, *helpers):

@@ -385,7 +385,9 @@ def _equality_token(value: Any) -> Hashable:
     # The hash of a named tuple of functions, such as a transformation, would not do: that of a
     # function is its address, which another one may have once it is gone.
     if isinstance(value, tuple) and type(value).__eq__ is tuple.__eq__:
-        return (kind, *map(_equality_token, value))
+        # The types of numbers in it do not count: 1, 1.0 and `np.int64(1)` are equal.
+        numbers = int | float | complex | np.generic
+        return (kind, *(v if isinstance(v, numbers) else _equality_token(v) for v in value))
     try:
         return (kind, hash(value))
     except Exception:

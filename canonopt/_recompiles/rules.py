@@ -263,8 +263,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind in ("sharding", "commitment", "memory kind"),
-        "put {d.root} in one place before the first call, also where it is lowered: "
-        "with one sharding, by jax.device_put, or eqx.filter_shard for a model",
+        "put {d.root} in one place before the first call{d.and_lowered}: with one sharding, by "
+        "jax.device_put, or eqx.filter_shard for a model",
         lambda d: _placed(d),
     ),
     Rule(
@@ -299,7 +299,7 @@ RULES: list[Rule] = [
         "import everything before the first call: a module that was imported since then, such as "
         "equinox, added this setting to those that JAX compares",
     ),
-    Rule(lambda d: True, "the same {d.path} in every call, also where it is lowered"),
+    Rule(lambda d: True, "the same {d.path} in every call{d.and_lowered}"),
 ]
 
 

@@ -93,7 +93,8 @@ GROWN = "was traced and compiled again"
             ["compiled scan again, twice"],
             [
                 "    the shapes are the same: scan gets another function",
-                "    hint: canonopt.jit around the whole, or give it the same function each time",
+                "    hint: canonopt.jit around the whole (filter_jit if it takes functions), "
+                "or make the function once",
             ],
         ),
     ],

@@ -589,7 +589,9 @@ def test_a_line_may_have_several_shapes_in_the_warmup():
         with pytest.raises(RecompileError, match="scan was compiled twice") as caught:
             for _ in range(2):
                 jax.lax.scan(lambda c, x: (c + x, x), 0.0, X)
-    assert "hint: canonopt.jit around the whole" in str(caught.value)
+    assert "hint: canonopt.jit around the whole (filter_jit if it takes functions)" in str(
+        caught.value
+    )
 
 
 def test_an_expected_gradient_is_in_the_warmup():

@@ -39,6 +39,15 @@ step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
 step = jax.jit(lambda x, n: x * n, static_argnums=1)
 step(1.0, 3), step(1.0, np.int64(3))
 = hint: give n one value
+### numbers in a static tuple
+step = jax.jit(lambda x, sizes: x, static_argnums=1)
+step(1.0, (4,)), step(jnp.ones(2), (np.int64(4),))
+= 2 programs are few, x: shape: a Python float -> float32[2]
+### a step that is lowered first
+step = jax.jit(lambda x: x)
+step.lower(jnp.ones(2)).compile()
+[step(jax.device_put(jnp.ones(2), jax.devices()[i])) for i in (0, 1)]
+= hint: put x in one place before the first call, and for .lower(...): with one sharding, by jax
 ### a function that a property makes
 class Trainer:
     @property

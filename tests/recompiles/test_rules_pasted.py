@@ -55,8 +55,8 @@ for _ in range(2):
     state = step(model, state)  # here
 ### a model with a function, on another device
 # write: net = eqx.filter_shard(net, jax.devices()[0])
-# hint: put model in one place before the first call, also where it is lowered: with one sharding, \
-by jax.device_put, or eqx.filter_shard for a model
+# hint: put model in one place before the first call: with one sharding, by jax.device_put, or \
+eqx.filter_shard for a model
 class Model(eqx.Module):
     weight: jax.Array
     activation: object
@@ -71,8 +71,8 @@ for i in range(2):
         net = eqx.filter_shard(net, jax.devices()[0])
     results.append(step(net, np.ones(8, np.float32)))  # here
 ### a mesh that has no name where the call is
-# hint: put x in one place before the first call, also where it is lowered: with one sharding, \
-by jax.device_put, or eqx.filter_shard for a model
+# hint: put x in one place before the first call: with one sharding, by jax.device_put, or \
+eqx.filter_shard for a model
 def placed(x, i):
     mesh = Mesh(np.array(jax.devices()), ("data",))
     return jax.device_put(x, NamedSharding(mesh, PartitionSpec("data"))) if i else x
