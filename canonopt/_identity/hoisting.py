@@ -6,7 +6,7 @@ import operator
 import re
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -18,7 +18,7 @@ from .._python_internals.bytecode import code_of
 from .._python_internals.namespaces import is_constant, loaded
 from .._python_internals.weak import WeakIdMap
 from ..errors import HoistError, Incomparable
-from .instances import is_record
+from .instances import is_frozen, is_record
 from .interning import PLAIN, Table, Watched, cleared, read
 from .parts import ATTRIBUTES, callable_kind, kind_of
 from .reader import Reading
@@ -98,6 +98,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     earlier: Any = None if result is None else result()
     if earlier is not None:
         return earlier
+    if is_frozen(fn):
+        return _hoisted_instance(fn)
     reading = read((fn,))
     if not reading.is_comparable:
         return fn
@@ -108,6 +110,22 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         found = _intern(fn, reading)
     _results.set(fn, weakref.ref(found))
     return found
+
+
+def _hoisted_instance(instance: Any) -> Any:
+    """Return a frozen instance whose callables are hoisted: one object for equal instances."""
+    hoisted = lambda part: hoist(part) if _is_function(part) else part  # noqa: E731
+    made = ATTRIBUTES.mapped(instance, hoisted)
+    reading = read((made,))
+    if not reading.is_comparable or reading.reads_data:
+        return made
+    # If a callable has changed, `hoist` has returned another one.
+    key = reading.key, *(id(part) for part in ATTRIBUTES.parts(made) if _is_function(part))
+    return _callables.setdefault(key, made)
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
 
 
 def _intern(fn: Any, reading: Reading) -> Any:
@@ -131,16 +149,24 @@ def _guarded(fn: Any, watched: Watched) -> Any:
     """Return a copy of `fn` that reads again when it runs; `fn` if no function in it can do so."""
     if isinstance(fn, types.FunctionType):
         return _guarded_function(fn, watched)
-    if not callable(fn) or isinstance(fn, type):
-        return fn
+    if isinstance(fn, jax.custom_jvp | jax.custom_vjp):
+        return ATTRIBUTES.mapped(fn, functools.partial(_guarded_part, watched=watched))
     kind = callable_kind(fn)
+    if kind is ATTRIBUTES:
+        return fn
+    function, *others = kind.parts(fn)
+    if isinstance(fn, functools.partial) and is_constant(function):
+        inner: Any = _Guard(function, watched)
+    else:
+        inner = _guarded_function(function, watched)
     try:
-        if kind is ATTRIBUTES:
-            return kind.mapped(fn, functools.partial(_guarded, watched=watched))
-        function, *others = kind.parts(fn)
-        return kind.make(fn, [_guarded_function(function, watched), *others])
+        return kind.make(fn, [inner, *others])
     except TypeError:  # its class is written in C, or its options are unknown
         return fn
+
+
+def _guarded_part(part: Any, watched: Watched) -> Any:
+    return _guarded_function(part, watched) if isinstance(part, types.FunctionType) else part
 
 
 def _guarded_function(function: Any, watched: Watched) -> Any:
@@ -151,6 +177,33 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 
     vars(call)["__canonical_original__"] = function
     return call
+
+
+class _Guard:
+    """Stands for a function of a module in a partial, which pickles if the function does."""
+
+    def __init__(self, function: Any, watched: Watched) -> None:
+        functools.update_wrapper(self, function)
+        self._watched = watched
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._watched.is_unchanged()
+        return self.__wrapped__(*args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def __reduce__(self) -> Any:
+        return itself, (self.__wrapped__,)  # pyright: ignore[reportAttributeAccessIssue]
+
+    # --- for the reader of functions ----------------------------------------------------------
+
+    def __canonical_key__(self, _: object) -> Hashable:
+        return "hoisted"
+
+    def __canonical_parts__(self, _: object) -> tuple[Any]:
+        return (self.__wrapped__,)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def itself(value: T) -> T:
+    return value
 
 
 # --- errors with `strict` ---------------------------------------------------------------------
@@ -314,7 +367,7 @@ class _Walk:
         """Return a node of any other pytree type, or a leaf."""
         children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
         if jtu.treedef_is_leaf(structure):
-            return hoist(node) if callable(node) and not isinstance(node, type) else node
+            return hoist(node) if _is_function(node) else node
         kind, static = structure.node_data()
         made = [self(child) for child in children]
         new_static = self(static)

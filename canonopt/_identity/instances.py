@@ -221,6 +221,11 @@ def slots_of(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
             yield slot, UNBOUND
 
 
+def is_frozen(value: Any) -> bool:
+    """Return True for an instance that does not change, and compares by its fields."""
+    return _is_unbound_linen_module(value) or _is_frozen(type(value))
+
+
 def is_frozen_record(cls: type) -> bool:
     """Return True if instances of `cls` consist of attributes that do not change."""
     return has_only_attributes(cls) and _is_frozen(cls)
@@ -329,7 +334,7 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     is_of_equinox = cls.__module__.startswith("equinox.")
     if _is_unbound_linen_module(value):
         attributes = {n: part for n, part in attributes.items() if n not in _OF_LINEN}
-    elif not _is_frozen(cls):
+    elif not is_frozen(value):
         reason = mutable(value, is_library_class(cls))
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, reason)
         reader.note_passed(cls)

@@ -166,3 +166,13 @@ class Watched:
             return True
         self._table.discard(self._key, self._anchor())
         return False
+
+    def __reduce__(self) -> Any:
+        return _Copied, ()
+
+
+class _Copied:
+    """Stands for a `Watched` in a copy that was pickled: the copy is in no table."""
+
+    def is_unchanged(self) -> bool:
+        return True
