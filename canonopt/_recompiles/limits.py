@@ -148,6 +148,8 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     exceeds the limit. `UnsupportedVersionError`, at once or after the first call, if JAX has
     changed so that canonopt cannot count compiles.
     """
+    if jitted is not None and not callable(jitted):
+        jitted, max_compiles = None, jitted
     _check_limit("max_compiles", max_compiles)
     _check_mode(mode)
     if jitted is None:

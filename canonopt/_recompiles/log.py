@@ -226,7 +226,7 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     given, made = ({" ".join(arrays) for arrays in side} for side in zip(*both, strict=True))
     # Results of many lengths are slices of an array. Of a scalar or a random key, they may be the
     # layers of a model.
-    lengths = made if len(given) == 1 and _ELEMENTS.search(*given) else given
+    lengths = made if len(given) == 1 and _ELEMENTS.search(min(given)) else given
     is_one_length = len(_changing([*lengths])) == 1 and len(lengths) > HANDFUL
     if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):
         return None

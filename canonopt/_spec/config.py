@@ -118,7 +118,7 @@ def _known() -> tuple[dict[Any, Any], dict[int, str]]:
             if name[0] != "_" and str(owner).startswith("optax."):
                 found.setdefault(f"{module.__name__}:{name}", value)
     found |= {f"canonopt:{name}": builder for name, builder in catalogue().items()}
-    found |= {f"builtins:{kind.__name__}": kind for kind in (bool, int, float)}  # dtypes, too
+    found |= {f"builtins:{kind.__name__}": kind for kind in (bool, int, float, complex)}
     # The first name of an object counts: `optax:adam`, not that of another module that has it.
     return found, {id(value): name for name, value in reversed(found.items())}
 
@@ -127,7 +127,8 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
     if isinstance(name, str) and name in known:
         return known[name]
     bare = str(name).removeprefix("canonopt.").removeprefix("optax.")
-    near = difflib.get_close_matches(bare, filter(None, known), n=1)
+    near = [key for key in filter(None, known) if key.endswith(f".{bare}")]
+    near = near or difflib.get_close_matches(bare, filter(None, known), n=1)
     fix = f"Import it, and write canonopt.from_config(data, registry={{{name!r}: ...}})."
     fix = f"Did you mean {near[0]!r}?" if near else fix
     problem = f"{path} is {name!r}, which is not {what}. Names in data are not imported."
@@ -204,7 +205,10 @@ class _Converter:
         if is_transformation(value):
             fix = "Build it with canonopt."
         elif isinstance(value, Dynamic | jax.Array | np.ndarray):
-            fix = "Write float(lr), or canonopt.dynamic(...) with Python numbers, outside jax.jit."
+            fix = (
+                "Write Python numbers, or canonopt.dynamic(...) of them, outside jax.jit. Or name "
+                "the array: canonopt.to_config(spec, registry={'x': ...})."
+            )
         raise ConfigError(f"{path} is {value!r}, which has no name in data.", fix, path=path)
 
     def read(self, data: Any, path: str) -> Any:
@@ -218,7 +222,8 @@ class _Converter:
             raise ConfigError(f"{where}: {error.problem}", error.fix, path=where) from error
         except Exception as error:  # a factory may raise anything
             problem = f"Reading {path} raised {type(error).__name__}: {error}."
-            raise ConfigError(problem, "Write what to_config returns.", path=path) from error
+            fix = 'Write what to_config returns: for adam {"optax": "adam"}, for args a list.'
+            raise ConfigError(problem, fix, path=path) from error
 
     def _read(self, data: Any, path: str) -> Any:
         match data:

@@ -61,7 +61,8 @@ def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
         # The small parts are added first: their sum is exact, and only the last addition rounds.
         total = _value_as_double(value, xp) + (rest / _REST + tail / _TAIL)
         # -0.0 + 0.0 is 0.0, so a zero is taken from `value`, with its sign.
-        return xp.where(xp.isfinite(value) & (total != 0), total, single)
+        # A map over all leaves, such as `jnp.log`, may leave a NaN in the small parts.
+        return xp.where(xp.isfinite(total) & (total != 0), total, single)
 
 
 def _value_as_double(value: Any, xp: ModuleType) -> Any:

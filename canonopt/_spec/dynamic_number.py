@@ -124,7 +124,7 @@ def _refuse(self: Dynamic, *others: Any) -> Any:
     raise DynamicSpecError(
         f"{self!r} is a leaf of a spec: it cannot be computed with or compared.",
         "Pass it to a factory of canonopt, or to yours under canonopt.canonical; or compute first: "
-        "canonopt.dynamic(0.1 * rate). Its value is float(number).",
+        "canonopt.dynamic(0.1 * rate). Its value is float(number), in a trace jnp.asarray(number).",
     )
 
 

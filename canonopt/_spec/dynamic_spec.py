@@ -127,7 +127,9 @@ class Deferred(Internals):
 
     def check(self) -> None:
         """Raise `DynamicSpecError` if the factory would now be called with other values."""
-        if self.watched is None or self.watched.is_unchanged() or self.factory.is_stable:
+        if self.made is not None or self.watched is None or self.factory.is_stable:
+            return
+        if self.watched.is_unchanged():
             return
         raise DynamicSpecError(
             f"{self.factory.expression} reads something that has changed since the spec was "
@@ -350,7 +352,8 @@ def dynamic(value: Any, *names: str) -> Any:
     The results have the numbers and dtypes that they have with the value itself. A Python number
     is weakly typed, and numbers that a factory computes from it and from other numbers have
     double precision before they are rounded. Pass such a spec to a jitted function as an ordinary
-    argument. It cannot be hashed, so it cannot be a static argument.
+    argument. It cannot be hashed, so it cannot be a static argument. In float32, a number has two
+    more leaves for the bits beyond it.
 
     **Arguments:**
 

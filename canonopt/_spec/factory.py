@@ -165,7 +165,7 @@ class Factory:
             return dtype_of(value)
         if isinstance(value, str) and takes_number(self.signature.parameters[name]):
             problem = f"{self.name} needs a number or a boolean for {name}, and got {value!r}."
-            fix = "Write it without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number."
+            fix = "Write a number without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number."
             raise ParameterError(problem, fix, path=name)
         return value
 

@@ -85,14 +85,18 @@ def _cut(model: Any, grads: Any) -> Any:
 
 
 def _check_scalar(loss: Any, has_aux: bool) -> None:
-    value = loss[0] if has_aux and isinstance(loss, tuple) and len(loss) == 2 else loss
+    value = loss
+    if has_aux:
+        value = loss[0] if isinstance(loss, tuple) and len(loss) == 2 else None
     if isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value, jnp.floating):
         return
     first = " as the first of a pair, since has_aux=True" if has_aux else ""
-    or_pair = "" if has_aux else ", or pass has_aux=True if it returns a pair"
+    fix = "Reduce it, with jnp.mean(...) for example, or pass has_aux=True if it returns a pair."
+    if has_aux:
+        fix = "Return (loss, aux), where jnp.mean(...) for example has reduced the loss."
     raise LossError(
         f"loss_fn must return a float scalar{first}, and returned {eqx.tree_pformat(loss)}.",
-        f"Reduce it, with jnp.mean(...) for example{or_pair}.",
+        fix,
         path="loss_fn",
     )
 

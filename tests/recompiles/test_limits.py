@@ -105,6 +105,7 @@ def test_raises_below_and_above(jit):
         canonopt.assert_max_traces(2),
         lambda f: canonopt.assert_max_traces(f, max_traces=2),
         canonopt.assert_max_compiles(max_compiles=2),
+        canonopt.assert_max_compiles(2),
     ],
 )
 def test_how_it_is_called(decorate):

@@ -320,7 +320,11 @@ INTERPOLATE = canonopt.piecewise_interpolate_schedule("linear", 0.1, {5: 0.5})
 QUADRATIC = canonopt.to_config(INTERPOLATE)["spec"] | {"interpolate_type": "quadratic"}
 # What is written for a value, and what is said of it.
 MALFORMED = [
-    ({"none": False}, "Reading spec.value raised KeyError: False. Write what to_config returns."),
+    (
+        {"none": False},
+        "Reading spec.value raised KeyError: False. Write what to_config returns: for adam "
+        '{"optax": "adam"}, for args a list.',
+    ),
     ({"float": "fast"}, "ValueError: could not convert string to float: 'fast'"),
     ({"tuple": 3}, "TypeError: 'int' object is not iterable"),
     ({"dict": [1]}, "TypeError: cannot convert dictionary update sequence"),
@@ -349,6 +353,7 @@ MALFORMED = [
     ({"optax": "adamv"}, f"is 'adamv', which is {UNKNOWN}."),
     ({"optax": "adamv"}, ". Did you mean 'adam'?"),
     ({"optax": "canonopt.adam"}, ". Did you mean 'adam'?"),
+    ({"optax": "muon"}, ". Did you mean 'contrib.muon'?"),
     ({"optax": "optax.contrib.muon"}, ". Did you mean 'contrib.muon'?"),
     ({"optax": 3}, f"is 3, which is {UNKNOWN}"),
     ({"optax": {"x": 1}}, f"is {{'x': 1}}, which is {UNKNOWN}"),
@@ -392,12 +397,16 @@ def test_wrong_data_are_refused_with_their_path(path, data, message, monkeypatch
 
 
 NAME_IT = "Define it in a module, or name it: canonopt.to_config(spec, registry={'x': ...})."
+NAME_ARRAY = (
+    "Write Python numbers, or canonopt.dynamic(...) of them, outside jax.jit. Or name the array: "
+    "canonopt.to_config(spec, registry={'x': ...})."
+)
 WITHOUT_NAME = [
     (lambda params: params, NAME_IT),
     (object(), NAME_IT),
     (optax.scale(0.5), "Build it with canonopt."),
-    (jax.random.key(0), "Write float(lr), or canonopt.dynamic(...) with Python numbers"),
-    (np.ones(2), "Write float(lr), or canonopt.dynamic(...) with Python numbers"),
+    (jax.random.key(0), NAME_ARRAY),
+    (np.ones(2), NAME_ARRAY),
 ]
 
 

@@ -205,6 +205,14 @@ def test_an_operator_gives_the_type_and_the_number_of_python(expression, number)
         check(in_a_program(expression, number, jit=way), expression(number))
 
 
+def test_a_map_over_the_leaves_gives_the_number_in_single_precision():
+    optim = canonopt.adam(canonopt.dynamic(0.1), b2=canonopt.dynamic(0.81))
+    for function in (np.sqrt, np.log, np.exp):
+        found = jax.tree.map(getattr(jnp, function.__name__), optim).hyperparameters()
+        for name, number in (("learning_rate", 0.1), ("b2", 0.81)):
+            np.testing.assert_allclose(float(found[name]), function(number), rtol=2e-7)
+
+
 def of_one_member(function):
     """Return `function` under `jax.vmap`, where JAX computes operation by operation."""
     run = lambda made: jax.vmap(function)(jax.tree.map(lambda leaf: leaf[None], made))  # noqa: E731

@@ -54,8 +54,8 @@ adam(1e-3).replace(beta1=0.5) | There is no hyperparameter 'beta1'. Those of thi
 chain(clip(1.0), adam(1e-3)).replace(lr=0.1, learning_rate=0.2) | replace got two values for \
     args[1].learning_rate. Write only one of them.
 ### text in place of a number or a boolean, ParameterError
-adam('1e-3') | adam needs a number or a boolean for learning_rate, and got '1e-3'. Write it \
-    without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number.
+adam('1e-3') | adam needs a number or a boolean for learning_rate, and got '1e-3'. Write a \
+    number without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number.
 sgd(0.1, nesterov='false') | boolean for nesterov, and got 'false'.
 adamw(1e-3, eps='1e-8') | boolean for eps, and got '1e-8'.
 chain(sgd(0.1)).replace(lr='fast') | boolean for learning_rate, and got 'fast'.
