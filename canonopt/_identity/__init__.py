@@ -2,8 +2,8 @@
 
 - `read` turns values into a key. Two values are the same exactly if their keys are equal.
 - `Table` finds the one object for a key, as long as something uses that object.
-- `Watched` takes an object out of its table if a value that was read has changed before a trace.
-- `hoist` and `canonicalize` use these for callables and models, the factories of specs for specs.
+- `Watched` removes an object from its table if, at a trace, a value in its key has changed.
+- `hoist` and `canonicalize` use these for callables and models; spec factories use them for specs.
 
 Begin with `interning`, then `reader`, which walks over values by the rules of the other modules.
 `parts` says how values are taken apart and made again, for `hoist`, `canonicalize` and the arrays

@@ -1,4 +1,4 @@
-"""Rules for functions and other callables, which count by the code and values that they use."""
+"""Rules for functions and other callables: their keys hold the code and the values they use."""
 
 import functools
 import operator
@@ -44,17 +44,17 @@ from .reader import NOW, UNBOUND, Mode, Reader, Rule, fixed, inside
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (original := attributes.get("__canonical_original__")) is not None:
-        if not reader.was_seen(function, mode):  # notes it: each call returns its own
+        if not reader.was_seen(function, mode):  # noted, so that each call returns its own object
             reader.out.append("hoisted")
             reader.add(original, mode)
         return
     if attributes and (owner := attributes.get("__canonical_owner__")) is not None:
-        # A function of canonopt's own stands for its owner, as `update` stands for a spec.
+        # A function that canonopt made has the key of its owner: `update` has the key of its spec.
         reader.out.append(function.__name__)
         reader.add(owner, fixed(inside(mode)))
         return
     is_library = is_library_function(function)
-    # The instructions are read only after this: that takes long for all of Optax's factories.
+    # Return before `code_of` reads the bytecode, which takes long for all of Optax's factories.
     if is_library and is_stable(function):
         read_stable(reader, function, mode)
         return
@@ -77,7 +77,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         _add_captured(reader, function, code, mode)
     reader.add_all(function.__defaults__ or (), mode)
     reader.add_named(function.__kwdefaults__ or {}, mode)
-    # Asking a function for its annotations makes a dict, and a lambda has none.
+    # Reading `__annotations__` makes a dict, so skip it for a lambda, which has no annotations.
     annotations = {} if function.__name__ == "<lambda>" else function.__annotations__
     out.append(len(annotations))
     for name, annotation in annotations.items():  # type checkers read them
@@ -92,8 +92,8 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
 def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
     reader.out.append(code.key)
     if mode != "live":
-        # The names of the code are looked up in this namespace. The function keeps it alive, but a
-        # program outlives the function that was read "now".
+        # The code looks up its globals in this namespace. The function keeps the namespace alive,
+        # but a program outlives a function that was read "now", so the reading pins the namespace.
         reader.out.append(id(function.__globals__))
         if mode in NOW:
             reader.reading.pinned.append(function.__globals__)
@@ -113,14 +113,14 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
         if name in rebindable_names and not (value is None and name in own):
             reader.reading.reads_data = True
             if mode == "held":
-                # The variable may get another value later, for all functions that share it. So it
-                # counts by identity, as a mutable object does.
+                # The variable may get another value later, for all functions that share it. So the
+                # variable counts by identity, as a mutable object does.
                 how = "live"
                 reader.add_identity(cell)
                 is_library = is_library_function(function)
                 reader.note(function, OF_LIBRARY if is_library else rebindable(name))
         if mode in NOW and name in own:
-            # Optax's schedules round their numbers so. The value from before the trace counts.
+            # Optax's schedules turn such ints into floats. The value from before the trace counts.
             _, value = reader.reading.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.add_module(function, value, code, name)
@@ -157,13 +157,13 @@ def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) ->
 def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:
     """Read a function that beartype or jaxtyping made; return False for any other.
 
-    Its code and its cells are new each time, but it does what the function inside of it does, after
-    a look at the types of the arguments.
+    Such a wrapper has new code and new cells each time. But all wrappers of one function do the
+    same: they check the types of the arguments, then call the function.
     """
     wrapped = vars(function)["__wrapped__"]
     defaults = function.__kwdefaults__ or {}
     if defaults.get("__beartype_func") is wrapped:
-        # The code is left out, because names in it are made of ids.
+        # The key leaves out the code of the wrapper, because its names contain ids of objects.
         reader.out.append("beartype")
         reader.add(defaults.get("__beartype_conf"), "live")
     elif function.__code__.co_qualname == "jaxtyped.<locals>.wrapped_fn":
@@ -178,7 +178,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
 
 
 def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read a value that a library has under a name: by identity, unless it is impure."""
+    """Add the identity of a value that a library has under a name; stop if the value is impure."""
     reader.add_identity(value)
     if id(value) not in reader.judged:
         reader.judged[id(value)] = value
@@ -245,7 +245,7 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     # Getters have no attributes of their own, so only `__reduce__` shows their arguments.
     made_by, arguments = value.__reduce__()
     arguments = (*getattr(made_by, "args", ()), *arguments)  # for a `methodcaller` with keywords
-    # JAX calls the methods of a registered class by a getter, as `tree_flatten`.
+    # JAX calls methods of a registered class, such as `tree_flatten`, through a getter.
     names = ".".join(map(str, arguments)).split(".")
     if hidden := HIDDEN_ATTRIBUTES.intersection(names):
         reader.stop(value, impure(min(hidden)))
@@ -259,10 +259,10 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
-    """Make the identity of a jitted function count if its programs may be old.
+    """Add the identity of a jitted function if its compiled programs may be out of date.
 
-    A program may be older than a change of something that the function inside reads. Two jitted
-    functions can then differ although their functions are the same.
+    A value that the wrapped function reads may have changed since a program was traced. Then two
+    jitted functions can differ, although the functions that they wrap are the same.
     """
     reader.reading.has_inner_jit = True
     called = mode in NOW and has_programs(value)
@@ -291,7 +291,7 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _set_on(jitted: Any) -> list[str]:
-    """Return the attributes of a result of our `jit` that the function inside lacks."""
+    """Return the attributes that were set on a result of our `jit`, not on the function inside."""
     if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` compares them
         return []
     copied = getattr(jitted.__wrapped__, "__dict__", {})
@@ -301,7 +301,7 @@ def _set_on(jitted: Any) -> list[str]:
 
 @_unless_stable
 def read_lru_cached(reader: Reader, value: Any, mode: Mode) -> None:
-    """Refuse a function with a cache: it returns earlier objects, whose content cannot be read."""
+    """Refuse an `lru_cache`d function: it returns cached objects, whose content cannot be read."""
     reader.stop(value, CACHE)
 
 
@@ -318,7 +318,7 @@ CALLABLES: dict[type, Rule] = {
     types.FunctionType: read_function,
     types.MethodType: read_partial_or_method,
     types.BuiltinFunctionType: read_builtin,
-    # Methods of C that are passed their class have a type without a public name.
+    # A C method that receives its defining class has this type, which has no public name.
     type(re.compile("").search): read_builtin,
     types.MethodWrapperType: read_builtin,
     types.MethodDescriptorType: read_descriptor,

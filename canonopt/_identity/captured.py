@@ -1,7 +1,7 @@
 """Functions that are traced now: the values that they read, and why some share no program.
 
-`read_call` reads a function without the values of the jax arrays that it captures, if they can be
-arguments of its program. `parts.Copy` copies it with other values in their places, such as tracers.
+`read_call` leaves the values of captured jax arrays out of the key if the arrays can be arguments
+of the program. `parts.Copy` copies a function with other values, such as tracers, in their place.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ def read_call(
         items = closure_items(fn) if isinstance(fn, types.FunctionType) else ()
         names = [name.split("'")[1] for name, part in items if isinstance(part, jax.Array)]
         named = f" ({', '.join(names)})" if names else ""
-        note_not_shared(fn, _TELLS.format(named, how))  # the trace may have shown more
+        note_not_shared(fn, _TELLS.format(named, how))  # a reason from a trace stays
     return reading
 
 
@@ -93,15 +93,15 @@ KEEPS = (
     "reads what can change. Pass that as an argument, or capture a number or a tuple."
 )
 
-# Maps each function whose program `jit` does not share to the reason, for reports. An object has
-# the reasons of its methods, by name: each time it is asked for one, it makes another bound method.
+# Maps each function whose program `jit` does not share to the reason, for reports. For a method,
+# the key is the instance, with reasons by method name: each access makes another bound method.
 _reasons: WeakIdMap[dict[str, str]] = WeakIdMap()
 
 
 def note_not_shared(fn: Any, reason: str) -> None:
     """Note why a function runs a program of its own. `reason` follows "it is not shared: "."""
     owner, name = _holder_of(fn)
-    with contextlib.suppress(TypeError):  # it takes no weak reference
+    with contextlib.suppress(TypeError):  # `owner` cannot be weakly referenced
         _reasons.set(owner, {**(_reasons.get(owner) or {}), name: reason})
 
 

@@ -28,8 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _callables: Table[Any] = Table()
 # Maps each hoisted callable to its `Watched`, which the callable itself keeps alive. A strong
-# reference would keep the callable alive too, if a captured object leads back to it: a trainer
-# whose attribute is a hoisted function of the trainer.
+# reference here would keep the callable alive too, if a captured object leads back to the callable:
+# a trainer whose attribute is a hoisted function of the trainer.
 _watched: WeakIdMap[weakref.ref[Watched]] = WeakIdMap()
 # Maps each callable that was given to `hoist` to the one that `hoist` returned.
 _results: WeakIdMap[weakref.ref[Any]] = WeakIdMap()
@@ -58,10 +58,10 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     ```
 
     Functions do the same if they have the same code and read the same values: defaults, captured
-    variables, and the globals that the code names, with the values these have now. A value that can
-    change, such as a list, is the same only if it is the same object and has the same content. All
-    values are read again when the function is traced. A function that was traced with other values
-    is not returned again.
+    variables, and the globals that the code names, as they are now. A value that can change, such
+    as a list, is the same only if it is the same object and has the same content. All values are
+    read again when the function is traced. A function that was traced with other values is not
+    returned again.
 
     **Arguments:**
 
@@ -71,8 +71,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         next callable like `fn` is likely to be another object.
 
     **Returns:** a callable of the same type, signature and behaviour. It is `fn` itself if `fn` is
-    one object already, like a function at the top level of a module, or if it cannot be compared.
-    It lives as long as something refers to it, such as a jit cache.
+    one object already, like a function at the top level of a module, or if `fn` cannot be compared.
+    The result lives as long as something, such as a jit cache, refers to it.
 
     **Raises:** `HoistError` if `fn` is not callable; with `strict`, if a part of it is compared by
     identity. The error names the part.
@@ -92,8 +92,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         return _getters.setdefault(reading.key, fn) if not reading.can_change else fn
     if not kind.__weakrefoffset__ or _watched.get(fn) is not None or is_constant(fn):
         return fn
-    # The same function gives the same result, even if a value that it reads has changed: JAX would
-    # find its earlier program too.
+    # The same function gives the same result, even if a value that it reads has changed: without
+    # `hoist`, JAX would find the function's earlier program too.
     result = _results.get(fn) if type(fn) is types.FunctionType else None
     earlier: Any = None if result is None else result()
     if earlier is not None:
@@ -132,8 +132,8 @@ def _intern(fn: Any, reading: Reading) -> Any:
     watched = Watched(reading, lambda: read((fn,)))
     guarded = _guarded(fn, watched) if reading.can_change else fn
     if guarded is fn:
-        # No function in `fn` can read again. If only code can change, as when a class is defined
-        # again, that does no harm, because JAX compares classes.
+        # `fn` needs no guard, or has no function to guard. Share `fn` only if it reads no data: a
+        # change of code alone, as when a class is defined again, is safe, as JAX compares classes.
         return fn if reading.reads_data else _callables.setdefault(reading.key, fn)
     found = _callables.setdefault(reading.key, guarded)
     if found is guarded:
@@ -146,7 +146,7 @@ def _intern(fn: Any, reading: Reading) -> Any:
 
 
 def _guarded(fn: Any, watched: Watched) -> Any:
-    """Return a copy of `fn` that reads again when it runs; `fn` if no function in it can do so."""
+    """Return a copy of `fn` that checks `watched` when it runs; `fn` if it cannot be wrapped so."""
     if isinstance(fn, types.FunctionType):
         return _guarded_function(fn, watched)
     if isinstance(fn, jax.custom_jvp | jax.custom_vjp):
@@ -161,7 +161,7 @@ def _guarded(fn: Any, watched: Watched) -> Any:
         inner = _guarded_function(function, watched)
     try:
         return kind.make(fn, [inner, *others])
-    except TypeError:  # its class is written in C, or its options are unknown
+    except TypeError:  # the class of `fn` is written in C, or its jit options are unknown
         return fn
 
 
@@ -252,8 +252,8 @@ def canonicalize(tree: T) -> T:
     """Return `tree` with its callables hoisted and its weakly typed arrays made strongly typed.
 
     A model that is built again has other function objects than before, in its leaves and in its
-    static fields. A raw optax transformation consists of nothing else. `jax.jit` compares functions
-    by identity, so it traces a step again. Hoisted, they are the same objects (`canonopt.hoist`).
+    static fields. A raw optax transformation holds functions only. `jax.jit` compares functions by
+    identity, so it traces a step again. Hoisted functions are the same objects (`canonopt.hoist`).
 
     ```python
     >>> import canonopt, equinox as eqx, jax, optax
@@ -267,7 +267,7 @@ def canonicalize(tree: T) -> T:
     ```
 
     `jnp.asarray(1.0)`, `jnp.full(shape, 1.0)` and the like are weakly typed. An update makes them
-    strongly typed, and `jax.jit` traces a step again for the difference.
+    strongly typed, and `jax.jit` traces a step again because of the difference.
 
     ```python
     >>> model = {"scale": jax.numpy.full(2, 1.0), "name": "a layer"}
@@ -318,7 +318,7 @@ def hoisted_field(**kwargs: Any) -> Any:
     def converter(value: Any) -> Any:
         value = value if convert is None else convert(value)
         if isinstance(value, eqx.Module | jtu.Partial):
-            return canonicalize(value)  # it is a part of the model, and its leaves are trained
+            return canonicalize(value)  # `value` is a part of the model: its leaves are trained
         return hoist(value) if callable(value) else value
 
     return eqx.field(converter=converter, **kwargs)
@@ -328,8 +328,8 @@ class _Walk:
     """One walk over a tree, which remembers its result for each node."""
 
     def __init__(self) -> None:
-        # Keyed by id, so that one node in two places stays one. Each entry keeps its node alive, so
-        # that no other object gets the id.
+        # Keyed by id, so that one node in two places stays one object. Each entry keeps its node
+        # alive, so that no other object gets the id.
         self._seen: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, node: Any) -> Any:
@@ -348,15 +348,15 @@ class _Walk:
             return node.update(weak_type=False) if node.weak_type else node
         if hasattr(kind, "__canonicalized__"):  # a spec
             return node
-        is_module = is_module_class(kind)  # its static fields are not leaves, but attributes
+        is_module = is_module_class(kind)  # read by attributes, since static fields are not leaves
         if not (is_module or kind in _TREES or is_record(kind)):
             return self._pytree(node)
         known: Any = ATTRIBUTES if is_module else kind_of(node)
         if kind is not jtu.Partial:
             return known.mapped(node, self)
-        # Equal partials become one object, because JAX compares those in static fields by identity.
-        # It is always a copy, so that nobody changes its keywords. Its functions are hoisted
-        # already, so nothing in it has to read again.
+        # Equal partials become one object, because JAX compares partials in static fields by
+        # identity. This object is always a copy, so that nobody changes its keywords. Its functions
+        # are hoisted already and read their values again, so the copy need not.
         partial = known.make(node, [*map(self, known.parts(node))])
         reading = read((partial,))
         if not reading.is_comparable or reading.reads_data:
@@ -364,7 +364,7 @@ class _Walk:
         return _callables.setdefault(("partial", reading.key), partial)
 
     def _pytree(self, node: Any) -> Any:
-        """Return a node of any other pytree type, or a leaf."""
+        """Return `node`, of any other pytree type or a leaf, in its canonical form."""
         children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
         if jtu.treedef_is_leaf(structure):
             return hoist(node) if _is_function(node) else node

@@ -40,9 +40,9 @@ def register_constant(
 def register_constant(cls: Any = None, key: Key | None = None) -> Any:
     """Promise that the instances of a class do not change after they are made.
 
-    canonopt knows that of frozen dataclasses, frozen attrs classes and `equinox.Module`s. An
-    instance of any other class that a mask or a schedule captures is the same only if it is the
-    same object and nothing in it has changed, and all of it is read again at each trace.
+    Frozen dataclasses, frozen attrs classes and `equinox.Module`s need no promise. If a mask or a
+    schedule captures an instance of another class, the instance is the same only if it is the same
+    object and nothing in it has changed. canonopt reads all of the instance again at each trace.
 
     ```python
     >>> import canonopt
@@ -57,14 +57,14 @@ def register_constant(cls: Any = None, key: Key | None = None) -> Any:
 
     ```
 
-    If an instance changes all the same, a compiled step continues with the earlier values.
+    If an instance changes despite the promise, a compiled step continues with the earlier values.
 
     **Arguments:**
 
     - `cls`: the class. Its subclasses are not included, because they may add attributes that
         change.
-    - `key`: a function of an instance. Two instances are the same if their keys are. Without it,
-        an instance is the same as itself only. A second promise about a class replaces the first.
+    - `key`: a function of an instance. Two instances are the same if their keys are equal. Without
+        `key`, an instance equals only itself. A second promise about a class replaces the first.
 
     **Returns:** `cls`, or a decorator if `cls` is not given.
 
@@ -110,7 +110,7 @@ def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
         reader.add_named(attributes, "live")
 
 
-# `enum` knows a member by these attributes.
+# `enum` itself sets these attributes of a member.
 _OF_ENUM = frozenset(("_name_", "_sort_order_", "__objclass__"))
 
 
@@ -145,8 +145,8 @@ def _layout_of(cls: type) -> _Layout | None:
     if cls.__weakrefoffset__ and not base.__weakrefoffset__:
         extra.append("__weakref__")
     try:
-        # Instances of a class that is written in Python are as large as those of any other with the
-        # same slots. Larger instances keep something in C.
+        # If two classes written in Python have the same slots, their instances have the same size.
+        # So instances that are larger than those of `twin` keep something in C.
         # Python does not allow slots in a subclass of `tuple`.
         twin = type("twin", (base,), {} if base.__itemsize__ else {"__slots__": tuple(extra)})
     except TypeError:
@@ -158,13 +158,13 @@ def _layout_of(cls: type) -> _Layout | None:
 
 @known_by_identity
 def _is_frozen(cls: type) -> bool:
-    """Return True if `cls` says that its instances do not change, and compare by their fields.
+    """Return True if `cls` declares that its instances do not change and compare by their fields.
 
-    Two instances that look alike are then merged, so every other class is taken to be mutable.
+    If True, instances with equal fields are merged. So any other class counts as mutable.
     """
     if is_module_class(cls):
         return True
-    # `vars` has the parameters of this very class: a subclass need not be frozen.
+    # Not `getattr`, which also finds the parameters of a base: a subclass need not be frozen.
     dataclass = vars(cls).get("__dataclass_params__")
     if dataclass is not None:
         is_frozen = dataclass.frozen and dataclass.eq
@@ -196,7 +196,7 @@ def _is_known_to_jax(cls: type) -> bool:
 
 
 def state_of(cls: type) -> Literal["attributes", "slots"] | None:
-    """Return where instances keep their whole state; None if elsewhere, or in both places."""
+    """Return where instances of `cls` keep all their state; None if in neither place or in both."""
     is_whole = _promised.get(cls) is not None or _is_known_to_jax(cls)
     layout = None if is_whole else _layout_of(cls)
     if layout is None or layout.base is not object:
@@ -214,7 +214,7 @@ def has_only_attributes(cls: type) -> bool:
 def slots_of(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
     """Yield the slots of an instance, each with its value: `UNBOUND` if it has none."""
     layout = _layout_of(type(value))
-    for slot in layout.slots if layout is not None else ():  # also one that the class hides
+    for slot in layout.slots if layout is not None else ():  # also slots that a subclass hides
         try:
             yield slot, slot.__get__(value)
         except AttributeError:
@@ -309,7 +309,7 @@ def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
 def _read_of_jax(reader: Reader, value: Any) -> None:
     """Read an object of JAX: by identity, with the functions that are set on it.
 
-    JAX keeps the rules of a primitive elsewhere, and they may be functions of the user's.
+    Refuse a primitive: JAX keeps its rules elsewhere, and the rules may be the user's functions.
     """
     if isinstance(value, loaded("jax.extend.core", "Primitive")):
         reader.stop(value, HIDDEN)
@@ -339,8 +339,8 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, reason)
         reader.note_passed(cls)
     if mode in ("given", "now") and is_module_class(cls):
-        # The leaves of a module are given, like those of a dict. Whoever made the module holds its
-        # static fields, and can change a list in there.
+        # The leaves of a module are given, like the leaves of a dict. But the caller may still hold
+        # an object in a static field, such as a list, and change the object.
         names = static_fields(cls)
         static = {name: part for name, part in attributes.items() if name in names}
         reader.add_named(static, "held" if mode == "given" else "fixed", immutable=is_of_equinox)
@@ -350,7 +350,7 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     reader.add_named(attributes, mode, immutable=is_of_equinox)
     for _, part in slots_of(value):
         reader.add(part, mode)
-    # The methods of the base read the items: a subclass may define them in another way.
+    # Read the items with the methods of the base, because a subclass may override the methods.
     if layout.base is dict:
         reader.add_named(dict(dict.items(value)), mode)
     elif layout.base in (list, tuple):
@@ -362,17 +362,17 @@ _OF_LINEN = frozenset(("parent", "scope", "_parent_ref", "_id", "_state"))
 
 
 def _is_unbound_linen_module(value: Any) -> bool:
-    """Return True for a Flax module that its fields define, not yet bound to variables."""
+    """Return True for a Flax module that is not yet bound to variables: its fields define it."""
     is_linen = isinstance(value, loaded("flax.linen", "Module"))
     return is_linen and vars(value).get("scope") is None and vars(value).get("parent") is None
 
 
 # Instances of these library classes do not change. Each class is listed with the attributes that
-# define an instance: its other attributes are computed from these.
+# define an instance: the other attributes of the instance are computed from them.
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "flax.core.frozen_dict.FrozenDict": ("_dict",),
     "flax.typing.HashableMapping": ("_mapping",),  # the static data of nnx modules
-    # Pydantic makes these for each class, from its definition.
+    # Pydantic makes an object of each type for each model class, from the definition of the class.
     "pydantic_core._pydantic_core.SchemaSerializer": (),
     "pydantic_core._pydantic_core.SchemaValidator": (),
     **IMMUTABLE,
@@ -392,9 +392,9 @@ def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
-    """Read which messages a logger takes, and the attributes of it that code names.
+    """Read which messages a logger takes, and the attributes of the logger that code names.
 
-    A program does not depend on where a message goes, as for `print`.
+    As with `print`, a program does not depend on where a message goes.
     """
     levels = value.getEffectiveLevel(), value.manager.disable
     reader.out += (*levels, value.disabled)

@@ -1,14 +1,14 @@
 """`read` gives values a key, and `Table` finds the one object for a key.
 
-Two values are the same exactly if their keys are equal, and nothing else in canonopt says so. Types
+Two values are the same exactly if their keys are equal: only keys decide this in canonopt. Types
 count (`1`, `1.0` and `True` differ), and so does every bit of a number. Containers and pytrees
-count by type, structure and leaves. Functions count by all that they read: code, defaults, captured
-variables, and the globals that the code names, with the values these have now. A mutable object
+count by type, structure and leaves. Functions count by all that they read: code, defaults, and the
+present values of captured variables and of the globals that the code names. A mutable object
 counts by identity *and* by its content now. When in doubt, two values are not the same: a missed
 merge costs a compile, a wrong merge trains another model.
 
-A key is made of plain values, of ids of objects that the value itself holds, and of tokens, which
-no other object ever gets. It keeps alive only the specs in a function that is traced now.
+A key is made of plain values, of ids of objects that the value itself holds, and of tokens. A token
+is a number that only one object ever gets. A key keeps alive only specs in a function traced now.
 """
 
 import weakref
@@ -41,10 +41,10 @@ def read(
     - `held`: values that something refers to for good, such as a function.
     - `given`: values that are the arguments of a factory.
     - `now`: functions that are traced right after this.
-    - `beside`: other values, which are read with these and are not copied.
-    - `explain`: whether to find out what keeps the values from being the same as others.
+    - `beside`: other values, which are read as `now` is, but which are not copied.
+    - `explain`: whether to collect the parts that another build is unlikely to have.
     - `max_words`: the most words of the key. Values with a larger key are not comparable.
-    - `library_cells`: the variables of an earlier reading, whose values count for this one too.
+    - `library_cells`: the `library_cells` of an earlier reading, to count the same values again.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
@@ -73,7 +73,7 @@ class Table(Generic[T]):
     An anchor is an object that can be weakly referenced. A spec cannot, because it is a tuple, so
     its `Internals` stand for it: the two refer to each other, and live equally long.
 
-    `clear_caches` empties the table, unless it `stays`.
+    `clear_caches` empties the table, unless `stays` is True.
     """
 
     def __init__(self, stays: bool = False) -> None:
@@ -124,9 +124,9 @@ def clear_caches() -> None:
 
     ```
 
-    Specs that are in use continue to work, but are not returned again. This frees the memory of
-    programs that `canonopt.jit` keeps for functions that are gone. To discard all compiled
-    programs, call `jax.clear_caches()`.
+    Specs that are in use continue to work, but are not returned again. `clear_caches` also frees
+    the memory of programs that `canonopt.jit` keeps for functions that are gone. To discard all
+    compiled programs, call `jax.clear_caches()`.
     """
     for table in list(cleared):
         table.clear()
@@ -136,11 +136,11 @@ def clear_caches() -> None:
 
 
 class Watched:
-    """The reading behind an object in a table: the object leaves the table if it has changed.
+    """The reading behind an object in a table: if the values read change, the object leaves.
 
-    A key describes its object only as long as nothing that was read changes. So all of it is
-    read again whenever the object is traced. A program that was traced with other values is not the
-    one for this key; whoever has the object keeps it, and what is built next is new.
+    A key describes its object only as long as the values that were read do not change. So they are
+    read again whenever the object is traced. If one has changed, the new program does not match the
+    key: code that has the object keeps it, but the next build makes a new object.
     """
 
     __slots__ = (
@@ -157,11 +157,11 @@ class Watched:
         self._read_again = read_again
 
     def stands_in(self, table: Table[Any], key: Hashable, anchor: Any) -> None:
-        """Note the object's table, and its key and anchor there."""
+        """Note the table that the object is in, and the object's key and anchor there."""
         self._table, self._key, self._anchor = table, key, weakref.ref(anchor)
 
     def is_unchanged(self) -> bool:
-        """Read again. If anything has changed, the object leaves its table."""
+        """Read again. Return True if the key is the same; else take the object out of its table."""
         if self._read_again().key == self._reading.key:
             return True
         self._table.discard(self._key, self._anchor())

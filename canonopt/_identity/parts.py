@@ -23,7 +23,7 @@ from .._python_internals.rebinding import cells_of, is_bound
 from .instances import attributes_of, is_record, slots_of, state_of, static_fields
 from .reader import ATOMS, UNBOUND, Reading, leading_to
 
-MAX_NODES = 100_000  # a graph has at most so many: they take 0.2 s
+MAX_NODES = 100_000  # the most nodes of a graph: to find so many takes 0.2 s
 Fresh = Callable[[types.CellType], types.CellType]
 
 
@@ -35,8 +35,8 @@ class Kind:
     - `make_whole`: makes a value like the first argument, with other parts in the same order.
         Raises `TypeError` if the value cannot be copied.
     - `begin`, `fill`: do the same in two steps, for a value that may lead back to itself: `begin`
-        makes an empty value, and `fill` puts its parts in. `begin` also takes a function that
-        returns the variable to capture in place of a given one.
+        makes an empty value, and `fill` puts its parts in. `begin` also takes a function that maps
+        each captured variable (a cell) to the one that the new value captures.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Kind:
         return made
 
     def mapped(self, value: Any, change: Callable[[Any], Any]) -> Any:
-        """Return `value` with each part changed: `value` itself if all parts stay as they are."""
+        """Return `value` with `change` applied to each part; `value` itself if no part changes."""
         parts = self.parts(value)
         made = [*map(change, parts)]
         return value if all(map(operator.is_, made, parts)) else self.make(value, made)
@@ -85,7 +85,7 @@ def closure_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 def _function_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     attributes = vars(function)
-    if "__canonical_owner__" not in attributes:  # `update` of a spec has one, and no parts
+    if "__canonical_owner__" not in attributes:  # `update` of a spec has an owner, and no parts
         yield from closure_items(function)
         for name, part in attributes.items():
             yield "wrapped function" if name == "__wrapped__" else f"attribute {name!r}", part
@@ -140,7 +140,7 @@ def _make_jitted(jitted: Any, parts: Sequence[Any]) -> Any:
 
 
 def _make_record(record: Any, parts: Iterable[Any]) -> Any:
-    # The constructor would not do: the class may define it in another way.
+    # Not the constructor of the class, because the class may override it.
     made = tuple.__new__(type(record), parts)
     if attributes := getattr(record, "__dict__", None):
         vars(made).update(attributes)
@@ -189,24 +189,24 @@ _SLOTS = Kind(
     begin=lambda value, _: object.__new__(type(value)),
     fill=_fill_slots,
 )
-_MODULE = _by_attributes(_dynamic_attributes)  # it leaves the static fields out
+_MODULE = _by_attributes(_dynamic_attributes)  # without the static fields
 _DICT = Kind(
     lambda value: value.items(),
-    begin=lambda value, _: copy.copy(value),  # it keeps the order and the attributes
+    begin=lambda value, _: copy.copy(value),  # a copy keeps the order and the attributes
     fill=lambda made, value, parts: made.update(zip(value, parts, strict=True)),
 )
 _PARTIAL = Kind(_partial_items, _make_partial)
-# `iter` would not do: the class may define it in another way.
+# Not `iter`, because the class may override it.
 _RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), _make_record)
-_SPEC = Kind(  # it has leaves if a number in it is traced
+_SPEC = Kind(  # a spec has leaves if a number in it is traced
     lambda value: enumerate(_flat_spec(value)[0]),
     lambda value, parts: jtu.tree_unflatten(_flat_spec(value)[1], parts),
 )
 _OF_CANONOPT_JIT = Kind(
     lambda value: [("jitted function", value.__wrapped__)],
-    lambda value, parts: value.__reduce__()[0](*parts),  # it jits with the same options
+    lambda value, parts: value.__reduce__()[0](*parts),  # jits with the same options
 )
-_HOISTED = Kind(  # a copy is one of the original, since a copy need not read again
+_HOISTED = Kind(  # copies the function inside only: a copy need not check its values again
     lambda value: [("function", vars(value)["__canonical_original__"])],
     lambda value, parts: parts[0],
 )
@@ -238,7 +238,7 @@ def kind_of(value: Any) -> Kind | None:
         return _KINDS.get(kind)
     if issubclass(kind, functools.partial):
         return _PARTIAL
-    if hasattr(kind, "__del__"):  # it would run for a copy, too
+    if hasattr(kind, "__del__"):  # `__del__` would run for a copy, too
         return None
     if hasattr(kind, "__canonicalized__"):
         return _SPEC
@@ -270,7 +270,7 @@ class Graph:
     """All that a value leads to, part by part, up to `MAX_NODES`."""
 
     def __init__(self, root: Any) -> None:
-        # Keyed by id: the objects stay alive, because this dict keeps them.
+        # Keyed by id: the dict also keeps the objects alive, so that no id is reused.
         self.nodes: dict[int, Any] = {}
         # Maps the id of each part to the ids of the values that have it.
         self.owners_of: dict[int, list[int]] = {}
@@ -291,8 +291,8 @@ class Graph:
 class Copy:
     """A copy of a function that was read, with other values in place of the arrays it captures.
 
-    Only values that lead to such an array are copied, and nothing is changed. Functions that share
-    a captured variable share it in the copy, too.
+    Only values that lead to such an array are copied, and no original changes. If two functions
+    share a captured variable, their copies share one, too.
 
     **Arguments:**
 
@@ -305,7 +305,7 @@ class Copy:
     """
 
     def __init__(self, fn: Any, reading: Reading, others: Iterable[Any]) -> None:
-        self._graph = Graph(fn)  # keeps the nodes, so that no other object gets such an id
+        self._graph = Graph(fn)  # keeps the nodes alive, so that no id is reused
         self._copied = dict(zip(map(id, reading.arrays), others, strict=True))
         self._changed = leading_to(self._copied, self._graph.owners_of)
         is_found = len(self._graph.nodes) < MAX_NODES and reading.above <= self._changed

@@ -1,8 +1,8 @@
 """`Reader` walks over values and writes their key; `Reading` is the result.
 
 A key is a flat tuple: each value writes its type and how many parts it has, and its parts follow.
-So no value is nested too deeply to be read. What a type writes is up to its *rule*, a function of
-the reader, the value and the mode; the rules are in `callables`, `instances` and `values`.
+So no value is nested too deeply to be read. The *rule* of a type decides what its values write. A
+rule is a function of the reader, the value and the mode, in `callables`, `instances` or `values`.
 
 The walk decides when two values are merged, so when in doubt it writes more, or an object that
 equals no other.
@@ -69,13 +69,13 @@ from ..errors import (
 
 # How a value is reached, which decides whether its identity counts:
 # - "given": an argument of a factory. Containers count by their items; arrays are refused.
-# - "held": something refers to it for good, as a function to what it captured. If it is mutable,
-#   two that look alike now may differ later, so its identity counts as well.
-# - "live": it was looked up in something whose identity counts already, as a global in its module.
-#   The next lookup finds the same object, so its content is enough.
-# - "now": a function that is traced right after it was read, or never, and what it holds. Later
-#   changes do not matter, so content is enough. The arrays become arguments: the function is
-#   traced as a copy with tracers in their place.
+# - "held": something keeps a reference to the value, as a function to what it captured. Two
+#   mutable values that look alike now may differ later, so the identity counts as well.
+# - "live": the value was looked up in an object whose identity counts already, as a global in its
+#   module. The next lookup finds the same value, so the content is enough.
+# - "now": a function that is traced right after it was read, or never, and the values it holds.
+#   Later changes do not matter, so the content is enough. The arrays become arguments: the function
+#   is traced as a copy with tracers in place of the arrays.
 # - "fixed": like "now", for a value that no copy takes apart, so arrays count by identity.
 Mode: TypeAlias = Literal["given", "held", "live", "now", "fixed"]
 NOW = ("now", "fixed")
@@ -91,13 +91,13 @@ def fixed(mode: Mode) -> Mode:
     return "fixed" if mode == "now" else mode
 
 
-MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # the most in one reading, and in its key
+MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # the most objects in a reading, and words in its key
 
 
 def exact(value: float, mode: Mode) -> Hashable:
-    """Return a word that is equal for one number only: 0.0 == -0.0, and NaN equals nothing.
+    """Return a word that only the same number has, unlike `==`: 0.0 == -0.0, and NaN != NaN.
 
-    All NaNs that are given to a factory are one. A function can tell their bits apart.
+    In the mode "given", all NaNs have one word. Elsewhere their bits count: functions can see them.
     """
     if value and value == value:
         return value
@@ -113,7 +113,7 @@ class _Mark:
 
 
 SEEN, PENDING, IDENTITY, ARGUMENT, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(8))
-WHOLE = ""  # stands in place of the name of an attribute
+WHOLE = ""  # stands for all attributes, in place of the name of one
 _MISSING: Any = object()
 
 
@@ -132,32 +132,32 @@ class Reading:
     captures_arrays: bool = False  # whether arrays are in parts that can be copied
     # How code that was read may tell a tracer from an array without an error, or keep a tracer.
     tells_tracers: str = ""
-    # The parts that another build is unlikely to have, if they are asked for.
+    # The parts that another build is unlikely to have; None unless `explain` asks for them.
     incomparable: list[Incomparable] | None = None
-    stops: int = 0  # how many of these, the first, keep the values from being the same as others
+    stops: int = 0  # how many parts at the start of `incomparable` come from `stop`
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
-    # Whether code passes on an object that equals only itself, and that may change. The receiver
-    # may keep a result by it: an inner jit, `functools.lru_cache`.
+    # Whether code passes on an object that equals only itself, and that may change. The receiver,
+    # such as an inner jit or `functools.lru_cache`, may cache a result for the object.
     passes_objects: bool = False
     makes_sets: bool = False  # whether code may find or order objects by their identity
-    # Whether code may call another jit, which finds a trace by what is not an array in an argument.
+    # Whether code may call another jit, which finds a trace by the non-array parts of arguments.
     has_inner_jit: bool = False
-    reads_dimensions: bool = False  # whether code may compare dimensions with those around a call
-    hides_traces: bool = False  # whether code may use a trace of JAX's that no program shows
-    # The objects whose ids are in the key, which are kept so that no other object gets such an id.
+    reads_dimensions: bool = False  # whether jaxtyping may compare dimensions with a caller's
+    hides_traces: bool = False  # whether code may use an earlier trace that no program shows
+    # The objects whose ids are in the key. The list keeps them alive, so that no id is reused.
     pinned: list[Any] = dataclasses.field(default_factory=list)
-    # The objects that count once, such as functions and instances, in the order of the key: in two
-    # readings with equal keys, objects in the same place do the same.
+    # The objects that are read only once even if met twice, such as functions and instances, in the
+    # order of the key. If two readings have equal keys, objects in the same place do the same.
     objects: list[Any] = dataclasses.field(default_factory=list)
     # The variables that library code stores to, each with the value that counts for it.
     library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
-    # The captured arrays whose values are not in the key, in its order; the ids of arrays and of
-    # values that lead to them. Empty if functions may do something else with tracers instead.
+    # `arrays`: the captured arrays whose values are not in the key, in order. `above`: the ids of
+    # arrays and of values that lead to them. Both are empty if a copy with tracers might differ.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
     # The ids of parts that code also reaches in a way that a copy does not change, as by a global.
     shared: set[int] = dataclasses.field(default_factory=set)
-    # By the id of each instance that counts only by attributes that code names, the names of these.
+    # Maps the id of each instance to the names of its attributes that count, if not all of them do.
     by_name: dict[int, set[str]] = dataclasses.field(default_factory=dict)
 
 
@@ -194,7 +194,7 @@ class Reader:
         max_words: int = MAX_WORDS,
         library_cells: dict[int, tuple[types.CellType, Any]] | None = None,
     ) -> None:
-        # A dict has most rules, because a lookup costs less than a call; `rule_for` finds others.
+        # A dict has most rules, because a lookup costs less than a call. `rule_for` finds the rest.
         self._rules, self._rule_for, self._takes_apart = rules, rule_for, takes_apart
         self._max_words = max_words
         self.reading = Reading(incomparable=[] if explain else None)
@@ -204,19 +204,19 @@ class Reader:
         self._pending: list[tuple[Any, Mode, str | None]] = []
         # Maps the id of each value that was read to its place in the order, and its mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
-        self._alive = self.reading.objects  # keeps them, so that no other object gets such an id
+        self._alive = self.reading.objects  # keeps the values alive, so that no id is reused
         self.judged: dict[int, Any] = {}  # values that libraries have under a name, by id
-        # The attributes that code names, and those of them that not only libraries name.
+        # The attributes that code names. The second set leaves out names that only libraries use.
         self.named: set[str] = set()
         self._named_in_code: set[str] = set()
-        # The modules, classes and instances of which code may read these: by id, each with its
-        # place and the attributes that are done. Then the ids of the user's modules in `_add_held`.
+        # `_owners`: the modules, classes and instances whose attributes code may read, by id, each
+        # with its place and the attributes already read. `_held`: ids of modules in `_add_held`.
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._held: set[int] = set()
-        self._to_read: dict[int, None] = {}  # the owners that have something to read, by id
-        # By the id of each instance, the names that code has for it: an attribute's has a dot, and
-        # None says that code also reaches the instance in another way. Then the names whose values
-        # code passes on, and by the id of each class, the methods that pass on their instance.
+        self._to_read: dict[int, None] = {}  # the ids of owners with attributes to read
+        # `_names_of`: by the id of each instance, the names that code has for it, with a dot for an
+        # attribute, and None if code also reaches it in another way. `_passed`: names whose values
+        # code passes on. `_passing`: by the id of each class, methods that pass on their instance.
         self._names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
@@ -226,13 +226,13 @@ class Reader:
         self._arrays: dict[int, tuple[Any, int]] = {}
         self._owners_of: dict[int, list[int]] = {}
         self._current: Any = None  # the value that is being read
-        self.name: str | None = None  # the name that code has for it
+        self.name: str | None = None  # the name that code has for the value
         self._known_to_owners: tuple[Any, ...] = ()  # how much was known when owners were read last
         # The ids of the user's classes that code may call, and of their bases.
         self._constructed: set[int] = set()
 
     def read(self, **values: Iterable[Any]) -> Reading:
-        """Read values, given by the mode in which each is read."""
+        """Read the values in `values[mode]` in each mode, and return the reading."""
         self._is_now = bool(values.get("now") or values.get("fixed"))
         for mode, of_mode in values.items():
             for value in of_mode:
@@ -245,7 +245,7 @@ class Reader:
         finds = reading.makes_sets or reading.has_inner_jit
         if finds and (reading.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS if reading.makes_sets else INNER_JIT)
-        # A captured class or module does not count as mutable here, and yet may keep a tracer.
+        # Setting attributes counts without a mutable object: a class or module may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
         if stores and not reading.tells_tracers:
@@ -282,14 +282,14 @@ class Reader:
             try:
                 if mode == "now" and not self._takes_apart(value):
                     mode = "fixed"
-                # The type itself decides: a proxy says that it is an instance of another class.
+                # Not `isinstance`: a proxy claims to be an instance of another class.
                 (rule_of(type(value)) or self._rule_for(value))(self, value, mode)
             except HoldsArray:
                 raise
-            except Exception:  # an attribute of the user's has raised it
+            except Exception:  # an attribute of a user's class has raised the error
                 self.stop(value, HIDDEN)
             if len(pending) - start > 1:
-                # The parts are read in their order, and before the values after the whole.
+                # Reverse the new parts: `pop` then takes them in order, before all earlier entries.
                 pending[start:] = pending[: start - 1 : -1] if start else pending[::-1]
 
     # --- what a rule may do -------------------------------------------------------------------
@@ -329,12 +329,12 @@ class Reader:
     def add_named(self, values: Mapping[Any, Any], mode: Mode, immutable: bool = False) -> None:
         """Add a mapping in its order, because a factory may read it in order.
 
-        `immutable` says that its dicts do not change, as those that Equinox keeps for a class.
+        `immutable`: the inner dicts do not change, like the dicts that Equinox keeps for a class.
         """
         self.out.append(len(values))
         for name, value in values.items():
             if type(name) is str:
-                self.out += (str, name)  # code does not pass it on as an attribute's name
+                self.out += (str, name)  # not an attribute's name that code passes on
             else:
                 self.add(name, fixed(mode))
             if type(value) is dict and (immutable or name == "__annotations__"):
@@ -343,9 +343,9 @@ class Reader:
                 self.add(value, mode)
 
     def was_seen(self, value: Any, mode: Mode) -> bool:
-        """Return True if `value` has been read before; if so, the key says where.
+        """Return True if `value` has been read before; if so, add its first place to the key.
 
-        So one object in two places differs from two objects that look alike.
+        So the key of one object in two places differs from that of two objects that look alike.
         """
         seen = self._seen.get(id(value))
         if seen is None:
@@ -357,12 +357,12 @@ class Reader:
         if (first == "now") != (mode == "now"):
             self.reading.shared.add(id(value))
         if first == "live" and mode in ("held", "given"):
-            # Where it was read first, its identity did not count.
+            # The identity of `value` did not count where `value` was read first.
             self.add_identity(value)
         return True
 
     def add_identity(self, value: Any, reason: Reason | None = None) -> None:
-        """Make the identity of `value` count; without a reason, it is constant by nature."""
+        """Add the identity of `value`; without a `reason`, `value` is constant by nature."""
         try:
             self.out += (IDENTITY, token_of(value))
         except TypeError:
@@ -372,7 +372,7 @@ class Reader:
             self.note(value, reason)
 
     def add_array(self, array: Any, mode: Mode) -> None:
-        """Add an array, which becomes an argument in the mode "now", if it can."""
+        """Add an array. In the mode "now", the array becomes an argument if possible."""
         if mode != "now":
             self.out.append(self._key_of_array(array))
             return
@@ -380,11 +380,11 @@ class Reader:
         _, first = self._arrays.setdefault(id(array), (array, place))
         if first == place:
             self.out.append((ARGUMENT, jax.typeof(array)))
-        else:  # the key has its first place
+        else:  # the key has the array already, in the place `first`
             self.out += (ARGUMENT, first)
 
     def _has_format(self) -> bool:
-        """Return True if a text in what was read may be the left side of `%`."""
+        """Return True if a text that was read may be the left side of `%`."""
         texts = (word for word in self.out if type(word) in (str, bytes))
         return self._has_formats or any(map(has_format, texts))
 
@@ -397,7 +397,7 @@ class Reader:
         return (IDENTITY, token_of(array))
 
     def enter_mutable(self, value: Any, mode: Mode, reason: Reason) -> Mode:
-        """Add the identity of a mutable value where it counts, and return the mode of its parts."""
+        """Add a mutable value's identity in the mode "held", and return the mode of its parts."""
         self.reading.can_change = self.holds_mutable = True
         if mode == "given":
             return mode
@@ -413,16 +413,16 @@ class Reader:
             self.reading.incomparable.append(Incomparable(value, *reason))
 
     def stop(self, value: Any, reason: Reason = HIDDEN) -> None:
-        """Say that `value` cannot be read, so that nothing with it is the same as another."""
+        """Note that `value` cannot be read, so that the key equals no other key."""
         self.out.append(object())
         self.reading.is_comparable = False
-        if self.reading.incomparable is not None:  # these come before others, in their order
+        if self.reading.incomparable is not None:  # stops come before notes, in order
             self.reading.incomparable.insert(self.reading.stops, Incomparable(value, *reason))
             self.reading.stops += 1
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
         """Return True if `value` alone reads data, even data that was read before."""
-        if self._is_inner:  # the outer reader asks for the whole
+        if self._is_inner:  # the outer reader has asked for the whole value
             return False
         explain = self.reading.incomparable is not None
         reader = Reader(self._rules, self._rule_for, self._takes_apart, explain)
@@ -461,7 +461,7 @@ class Reader:
                 self.out.append(BUILTIN)
                 value = function.__builtins__.get(name, UNBOUND)
                 if not is_stable(value) and value is not NotImplemented:
-                    self.add(value, "live")  # somebody has put it there, or will
+                    self.add(value, "live")  # somebody has set this builtin, or will
                 elif not code.is_generated:
                     self._judge(function, value)
                 continue
@@ -487,9 +487,9 @@ class Reader:
         variable: str | None,
         *imported: Iterable[str],
     ) -> None:
-        """Add a module that code has a name for; stop if it reads something impure of a library's.
+        """Add a module that code has a name for; stop if the code reads an impure library value.
 
-        `variable` is its name for the module, None if unknown; `imported` are names it imports.
+        `variable`: the code's name for the module, or None; `imported`: the names it imports of it.
         """
         self.out += (MODULE, token_of(module))
         if not is_library_module(module):
@@ -506,7 +506,7 @@ class Reader:
                 if type(found) is not types.ModuleType:
                     break
                 holder, found = found, getattr(found, name, None)
-            if _is_of_library(found) or _is_of_library(holder):  # else its attributes are read
+            if _is_of_library(found) or _is_of_library(holder):  # `add_owner` covers other values
                 self._judge(function, found, holder)
             elif type(found) is types.ModuleType:
                 self._add_held(found)
@@ -524,9 +524,9 @@ class Reader:
             self._to_read[id(module)] = None
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        """Judge a value that `function` has reached in a library."""
+        """Stop if a library's value that `function` reaches is impure; add it if it is data."""
         if isinstance(value, types.FunctionType) and not is_library_function(value):
-            self.add(value, "live")  # somebody has put it there
+            self.add(value, "live")  # somebody has put the function into the library
         elif type(value) in ATOMS or isinstance(value, float | tuple):
             self.add(tuple(value) if isinstance(value, tuple) else value, "live")
         elif name := impure_name(value, module):
@@ -548,7 +548,7 @@ class Reader:
         self.reading.hides_traces |= name in _HIDE_TRACES
         self.reading.reads_dimensions |= getattr(value, "__module__", None) == "jaxtyping"
         self._takes_remainders |= value is operator.mod or value is operator.imod
-        # Under the builtin's own name, the code shows whether the text is for an error.
+        # If code uses the builtin's own name, bytecode shows whether the text is for an error.
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
             self.note_telling(name)
 
@@ -567,15 +567,15 @@ class Reader:
         for base in (*cls.__mro__, *meta.__mro__):
             if is_library_class(base):
                 self.named.update(_named_in_class(base))
-                # An enum has its texts already, and each class is an instance of `type`.
+                # Leave out `type`, which each class has, and `str` in an enum, which has its texts.
                 if base is not type and not (makes_text(base) and isinstance(cls, enum.EnumMeta)):
                     self.note_reached(base)
             else:
                 self.add_owner(base)
                 if isinstance(base, abc.ABCMeta) and not is_module_class(base):
-                    self.out.append(abc.get_cache_token())  # it changes if a class is registered
+                    self.out.append(abc.get_cache_token())  # changes if a class is registered
                 for field in vars(base).get("__dataclass_fields__", {}).values():
-                    metadata = dict(getattr(field, "metadata", ()))  # it may hold converters
+                    metadata = dict(getattr(field, "metadata", ()))  # may hold converters
                     self.add_all((field.default, field.default_factory, *metadata.items()), "live")
         if not is_library_class(cls):
             self.out += (cls.__name__, cls.__qualname__, *map(token_of, cls.__mro__))
@@ -584,13 +584,13 @@ class Reader:
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 
     def add_owner(self, owner: Any) -> None:
-        """Add the attributes that code names of a module or a class."""
+        """Queue a module, a class or an instance: its attributes that code names will be added."""
         if id(owner) not in self._owners:
             self._owners[id(owner)] = (len(self._owners), owner, set())
             self._to_read[id(owner)] = None
 
     def add_instance(self, instance: Any) -> None:
-        """Add the attributes that code names of an instance, or all if code may pass it on."""
+        """Queue an instance: the attributes that code names, or all if code may pass it on."""
         self.add_owner(instance)
         known = self._names_of.setdefault(id(instance), set())
         if self.name not in known:
@@ -603,7 +603,7 @@ class Reader:
         return is_now or id(instance) in self._names_of
 
     def _is_passed(self, instance: Any) -> bool:
-        """Return True if code may do more with an instance than to read attributes of it."""
+        """Return True if code may do more with an instance than read attributes of it."""
         names = self._names_of[id(instance)]
         if self.reads_any_attribute or None in names or not names.isdisjoint(self._passed):
             return True
@@ -613,9 +613,9 @@ class Reader:
         return any(name in self.named or name in _CALLED_UNNAMED for name in called)
 
     def _read_owners(self) -> bool:
-        """Add the attributes of owners that code names by now, if there are new ones.
+        """Add the attributes of owners that code names by now; return True if any are new.
 
-        Bytecode does not say of which object it reads an attribute, so each name is looked up in
+        Bytecode does not say which object an attribute belongs to, so each name is looked up in
         each of the user's modules, classes and instances.
         """
         self._constructs_any |= self.reads_any_attribute or "__class__" in self.named
@@ -642,7 +642,7 @@ class Reader:
     def _read_instance(self, place: int, instance: Any, done: set[str]) -> None:
         if WHOLE in done:
             return
-        namespace = vars(instance).copy()  # a thread may give it more attributes meanwhile
+        namespace = vars(instance).copy()  # another thread may add attributes meanwhile
         mode: Mode = "now" if self._seen[id(instance)][1] == "now" else "fixed"
         self._current = instance
         if self._is_passed(instance):
@@ -699,7 +699,7 @@ class Reader:
             self._judge(self.function or owner, value, owner)
             return
         if not (isinstance(owner, type) or id(owner) in self._held) and _is_of_library(value):
-            self.out += (MODULE, token_of(value))  # judged where code names the user's module
+            self.out += (MODULE, token_of(value))  # `add_module` judges it
             return
         self._constructs_any |= kind is classmethod
         if isinstance(owner, type) and hasattr(kind, "__get__") and kind not in _NOT_OF_INSTANCES:
@@ -722,7 +722,7 @@ def _is_of_library(value: Any) -> bool:
 def _named_by(value: Any) -> frozenset[str]:
     """Return the attributes that a function of a library names, such as methods of an argument.
 
-    Attributes that only the functions it calls name are not seen.
+    Leaves out attributes that are named only in functions which `value` calls.
     """
     is_function = isinstance(value, types.FunctionType)
     is_read = is_function and not is_known(value.__code__.co_filename)
@@ -735,7 +735,7 @@ def _named_in_class(cls: type) -> frozenset[str]:
 
 
 def is_plain(cls: type) -> bool:
-    """Return True for a user's class whose attributes only code that names them reads.
+    """Return True for a user's class whose attributes are read only by code that names them.
 
     Libraries read the fields of dataclasses, of pytrees and of subclasses of their own classes,
     and call such classes.
@@ -747,9 +747,9 @@ def is_plain(cls: type) -> bool:
 
 
 def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names in a namespace without the registry of an abstract class.
+    """Yield the names in a namespace, except the registry of an abstract class.
 
-    The registry cannot be read, and counts by its token.
+    The registry cannot be read. The token of `abc.get_cache_token` counts in its place.
     """
     return (name for name, value in namespace.items() if type(value) is not _REGISTRY)
 
@@ -757,7 +757,7 @@ def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
 _REGISTRY = type(vars(abc.ABC)["_abc_impl"])
 LOGGERS = logging.Logger, logging.RootLogger
 _MESSAGES = "critical debug error exception fatal info log warn warning".split()
-# These may read attributes of a logger besides its level, and code does not name the attributes.
+# These methods may read attributes of a logger, besides its level, that code does not name.
 _OF_LOGGERS = frozenset(dir(logging.Logger)).difference(
     *(dir(object), _MESSAGES, ("isEnabledFor", "getEffectiveLevel"))
 )
@@ -782,8 +782,8 @@ _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
-# Through these JAX and Equinox use an earlier trace, and no program shows of which function. Of the
-# second set only the functions themselves count: users may have attributes with these names.
+# Through these, JAX and Equinox use an earlier trace of a function that no program shows. Names
+# that only the second set has do not count as attributes: users may have such attributes.
 _HIDE_TRACES_BY_NAME = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
 _HIDE_TRACES = _HIDE_TRACES_BY_NAME.union(
     "pmap piecewise filter_jit filter_pmap noinline export".split()

@@ -64,7 +64,7 @@ def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
 
 
 def read_descriptor(reader: Reader, value: Any, _: Mode) -> None:
-    """Read what Python makes for `__dict__` and `__weakref__` of a class; flax.linen wraps it."""
+    """Read the descriptor of a class for `__dict__` or `__weakref__`, which flax.linen wraps."""
     reader.out += (type(value), token_of(value.__objclass__), value.__name__)
 
 
@@ -72,17 +72,17 @@ def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
     if getattr(np, value.__name__, None) is value:
         reader.out += (np.ufunc, value.__name__)
     else:
-        reader.stop(value)  # the function in one of `numpy.frompyfunc` cannot be read
+        reader.stop(value)  # canonopt cannot read the function in a ufunc of `numpy.frompyfunc`
 
 
-# Values of these types cannot change, and are the same if these parts are the same.
+# Values of these types cannot change, and are the same if the parts listed here are the same.
 _PARTS: dict[Any, Callable[[Any], Iterable[Any]]] = {
     complex: lambda value: [value.real, value.imag],
     **dict.fromkeys((range, slice), operator.attrgetter("start", "stop", "step")),
     re.Pattern: operator.attrgetter("pattern", "flags"),
     types.GenericAlias: operator.attrgetter("__origin__", "__args__", "__unpacked__"),
     types.UnionType: lambda value: value.__args__,
-    frozenset: list,  # a factory may read the order in which it iterates
+    frozenset: list,  # a factory may depend on the order of iteration
     inspect.Signature: lambda value: [
         *value.parameters.values(),
         annotation_key(value.return_annotation),
@@ -120,27 +120,27 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
     kind = type(value)
     if kind is not tuple:
         if mode != "given" and reader.was_seen(value, mode):
-            return  # `was_seen` notes it: each call that returns it returns its own
+            return  # `was_seen` notes `value`, so that each call returns its own object
         reader.add_class(kind)
         if attributes := getattr(value, "__dict__", None):  # any code may give them a meaning
             reader.add_identity(value, NO_VALUE)
             reader.add_named(attributes, fixed(mode))
     else:
         reader.out.append(tuple)
-    # `len` and `iter` would not do: a named tuple may define them in another way.
+    # Not `len` and `iter`, because a named tuple may override them.
     reader.out.append(tuple.__len__(value))
     for item in tuple.__iter__(value):
         reader.add(item, mode)
 
 
 def read_container(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read a list, a dict, a set or one of their kind in the standard library."""
-    # A spec has copies, which never change: one list that is given twice is two equal lists.
+    """Read a list, a dict, a set or a similar container of the standard library."""
+    # A spec copies its arguments, so one list that is given twice counts as two equal lists.
     if mode != "given" and reader.was_seen(value, mode):
         return
     kind = type(value)
     if kind is set and mode == "given" and [*set(value)] != [*value]:
-        reader.stop(value, CHANGES)  # the set itself is passed on, since no copy has its order
+        reader.stop(value, CHANGES)  # the factory gets the set itself: a copy has another order
         return
     reader.out.append(kind)
     mode = reader.enter_mutable(value, mode, CHANGES)
@@ -175,11 +175,11 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
             reader.stop(value, TOO_LARGE)
             return
         reader.holds_mutable = True
-        reader.reading.has_numpy = True  # even a read-only view may show a change
-        # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes.
+        reader.reading.has_numpy = True  # even a read-only view may change with its base
+        # Dtypes with fields, and the dtypes of `ml_dtypes`, have the `str` of raw bytes.
         dtype = (value.dtype.str, repr(value.dtype))
         reader.out += (np.ndarray, *dtype, value.shape, value.flags.writeable)
-        # As long as a program with the array lives, JAX goes on with the constant it made of it.
+        # While a program with the array lives, JAX keeps using the constant made from the array.
         reader.add_identity(value, None if mode == "live" else ARRAY)
         reader.reading.can_change = reader.reading.reads_data = True
         reader.out.append(value.tobytes())
@@ -218,8 +218,8 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
             continue
         kind, static = data
         reader.add_class(kind)
-        # JAX compares the data with that of an earlier call, as it is then: mutable parts are held.
-        if is_module_class(kind):  # the structure keeps this tuple
+        # JAX compares `static` with the present data of an earlier call: mutable parts are "held".
+        if is_module_class(kind):  # `static` is a tuple that the structure keeps
             _read_static(reader, static)
         else:  # for a dict, `static` is a new list of its keys
             reader.add(tuple(static) if kind is dict else static, "held")
@@ -246,20 +246,20 @@ def _read_static(reader: Reader, static: Any) -> None:
 def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an object of canonopt, which writes its own key.
 
-    - `__canonical_key__` returns its word in a key. Raises `HoldsArray` if the object has leaves.
-        In the key of a function that is traced "now", an interned object in which nothing can
-        change stands for itself, and the program keeps it. A token would not be found again: if the
-        object died, an equal one gets another.
+    - `__canonical_key__` returns the object's word in a key. Raises `HoldsArray` if the object has
+        leaves. In the key of a function that is traced "now", an interned object in which nothing
+        can change is its own word, and the program keeps the object. A token would not do: if the
+        object died, the next equal object would get another token.
     - `__canonical_parts__` returns values that the object has read and that can change, or values
-        that are read in its place.
+        to read in place of the object.
     """
     parts = tuple(value.__canonical_parts__("now" if mode in NOW else mode))
-    # A spec that is read in full may be another object than an equal spec.
+    # Two equal specs that have parts may be different objects, so `was_seen` notes each of them.
     is_spec, is_now = hasattr(type(value), "__canonicalized__"), mode in NOW
     if is_spec and is_now and parts and reader.was_seen(value, mode):
         return
     reader.out += (value.__canonical_key__("now" if is_now else mode), len(parts))
-    for part in parts:  # a copy of a spec has other arrays, and other specs
+    for part in parts:  # a copy of a spec replaces its arrays and inner specs
         is_replaced = isinstance(part, jax.Array) or hasattr(type(part), "__canonicalized__")
         reader.add(part, "held" if not is_now else mode if is_replaced else "fixed")
 

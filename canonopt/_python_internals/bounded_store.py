@@ -25,7 +25,7 @@ class BoundedStore(Generic[T]):
         self.limit, self._max_bytes, self._size_of = limit, max_bytes, size_of
         self._values: collections.OrderedDict[Hashable, T] = collections.OrderedDict()
         self._renew_lock()
-        # A forked child does not have the thread that may hold the lock.
+        # In a forked child, the thread that may hold the lock no longer exists.
         os.register_at_fork(after_in_child=self._renew_lock)
 
     def _renew_lock(self) -> None:
@@ -51,7 +51,7 @@ class BoundedStore(Generic[T]):
                 del self._values[key]
 
     def shrink(self) -> None:
-        """Remove the oldest values until both limits hold."""
+        """Remove the values unused for longest until both limits hold."""
         dropped = []  # freed without the lock, because freeing may run any code
         with self._lock:
             kept = sum(map(self._size_of, self._values.values()))

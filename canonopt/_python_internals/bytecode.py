@@ -52,14 +52,14 @@ class Code:
     attributes: frozenset[str]
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: frozenset[tuple[str, ...]]
-    # The variables, and with a dot the attributes, whose value it uses for more than to read an
-    # attribute of it, or to call an attribute at once: ".model" in `f(self.model)`.
+    # The variables, and the attributes (with a dot), whose values it passes on: it does more than
+    # read or call an attribute of such a value: ".model" in `f(self.model)`.
     passed: frozenset[str]
     # The modules that it imports when it runs, each with the name that it takes from there, if any.
     # A relative name begins with dots.
     imports: tuple[tuple[str, ...], ...]
-    # The right operand of each `is`: the name of a global and attributes of it; any other operand
-    # is empty. Comparisons with None, True, False and `...` are left out.
+    # The right operand of each `is`, as the name of a global and attributes of it; an empty tuple
+    # for any other operand. Comparisons with None, True, False and `...` are left out.
     identity_tests: tuple[tuple[str, ...], ...]
     # The variables that it stores to, and that exist before it runs.
     stores: frozenset[str]
@@ -177,7 +177,7 @@ def code_of(function: types.FunctionType) -> Code:
 def passes_self(function: Any) -> bool:
     """Return True if a method may do more with its instance than to read attributes of it.
 
-    The attributes that a function of a known library reads are not collected.
+    Returns True for a function of a known library, whose reads of attributes are not collected.
     """
     if not isinstance(function, types.FunctionType) or is_known(function.__code__.co_filename):
         return True
@@ -193,10 +193,10 @@ _STORES = frozenset(
     f"{verb}_{kind}" for verb in ("STORE", "DELETE") for kind in ("GLOBAL", "DEREF")
 )
 _CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
-# These stand between a variable and its attribute.
+# These instructions may stand between the load of a variable and that of its attribute.
 _NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP", "COPY"))
 # Methods and functions that change an object, even where their result is used.
-# `update`, `add` and `sort` are not among them: optimizers and arrays have these too.
+# `update`, `add` and `sort` are not listed: optimizers and arrays have methods of these names.
 MUTATORS = frozenset(
     "append appendleft clear discard extend extendleft insert pop popitem popleft remove "
     "reverse rotate setdefault move_to_end setattr delattr __setattr__ __delattr__ "
@@ -233,7 +233,7 @@ def _loaded(instruction: dis.Instruction, code: types.CodeType) -> tuple[str, ..
         is_call = opname == "LOAD_METHOD" or "NULL|self" in instruction.argrepr
         return (f".{name}",) if opname.startswith("LOAD") and not is_call else ()
     if opname == "LOAD_FAST" and name in (*code.co_cellvars, *code.co_freevars):
-        return ()  # since Python 3.13, it loads the cell for a function that captures it
+        return ()  # since Python 3.13, `LOAD_FAST` loads the cell for an inner function
     variable = _variable(instruction)
     if variable is None:
         return ()
@@ -250,9 +250,9 @@ def _words(constant: Any) -> Iterator[str]:
 
 
 def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
-    """Return how code may tell a tracer from an array with an instruction, as words for a message.
+    """Return words for a message: how instruction `i` may tell a tracer from an array.
 
-    An `except` or a `finally` begins with `PUSH_EXC_INFO`. For a `with`, `__exit__` is read itself.
+    An `except` or a `finally` begins with `PUSH_EXC_INFO`. For a `with`, its `__exit__` is read.
     """
     opname, name = instructions[i].opname, instructions[i].argval
     if name in TELLS_TRACERS and (opname in _GLOBAL or _is_attribute(instructions[i])):
@@ -267,23 +267,23 @@ def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
 
 
 def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:
-    """Return True if the statement of an instruction raises an error."""
+    """Return True if the statement that contains instruction `i` raises an error."""
     names = (each.opname for each in instructions[i + 1 : i + 40])
     return next(filter(lambda e: e.startswith(_ENDS), names), None) == "RAISE_VARARGS"
 
 
 def has_format(constant: Any) -> bool:
-    """Return True for a text, or a tuple with a text, by which `%` makes a text of a value."""
+    """Return True for a text, or a tuple with a text, with which `%` formats a value as a text."""
     if isinstance(constant, bytes):  # it may be a text of NumPy, with four bytes a character
         return b"%" in constant
     return not isinstance(constant, types.CodeType) and bool(_FORMAT.search(repr(constant)))
 
 
-# Other conversions than to a text ask a tracer for its value, which is an error.
+# Only conversions to a text: all others ask a tracer for its value, which is an error.
 _FORMAT = re.compile(r"%(?:\(.*\))?[-#0+ ]*[\d*]*\.?[\d*]*[hlL]?[rsa]")
 
 
-_ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # statements end so
+_ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # the ends of statements
 
 
 def _makes_its_object(code: types.CodeType) -> bool:
@@ -387,14 +387,14 @@ def _constant(constant: Any) -> Hashable:
     if kind is types.CodeType:
         return (kind, key_of(constant))
     if kind in (tuple, frozenset):
-        return (kind, *map(_constant, constant))  # a set's in the order of iteration
+        return (kind, *map(_constant, constant))  # a set: in the order of iteration
     return (kind, repr(constant) if kind in (float, complex) else constant)
 
 
 def content_of_code(code: types.CodeType) -> tuple[Any, ...]:
-    """Return the content of a code object, with a text that is the same in each process.
+    """Return the content of a code object, with a `repr` that is the same in each process.
 
-    It leaves out the order of sets, which depends on the hash seed.
+    The content leaves out the order of sets, which depends on the hash seed.
     """
     return _content(code, _content_of_constant)
 

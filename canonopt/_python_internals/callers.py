@@ -1,4 +1,4 @@
-"""The line of the user's code that makes a call now, and the names of the code there."""
+"""Find the line of the user's code that makes a call now, and the names in the code there."""
 
 import ast
 import contextlib
@@ -31,10 +31,10 @@ def place_of(value: Any) -> str | None:
 
 
 def _cell_of(path: str) -> str | None:
-    """Return the number of the cell that IPython compiled under this path.
+    """Return the name, such as `In[3]`, of the cell that IPython compiled under this path.
 
     Relies on `format_code_name` of IPython's compiler, which its tracebacks use too. Returns None
-    if it is gone.
+    if that method is gone, or if the path is not of a cell.
     """
     ipython: Any = sys.modules.get("IPython")
     with contextlib.suppress(Exception):
@@ -44,9 +44,9 @@ def _cell_of(path: str) -> str | None:
 
 
 def is_name_of_code(name: str) -> bool:
-    """Return True if a function or a class has this name, or will once its code has run.
+    """Return True if a function or a class has this name, or will have it once its code has run.
 
-    It walks all objects of the garbage collector: some 0.1 s if none has the name.
+    Walks all objects of the garbage collector, which takes some 0.1 s if none has the name.
     """
     codes = {}
     for value in gc.get_objects():
@@ -105,18 +105,18 @@ _Place: TypeAlias = tuple[int, int]
 class Caller:
     """The names that the code around a call has."""
 
-    # By the name of a parameter: the source of the argument, if a line can assign to it.
+    # Maps the name of a parameter to its argument's source, if a line of code can assign to it.
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    # By the full name of a module, or of a function in it, its name here: "jnp" for "jax.numpy".
+    # Maps the full name of a module or function to the caller's name: "jax.numpy" to "jnp".
     modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    # The variables whose values have one of the types to keep.
+    # The variables whose values have one of the types that `caller_of` was told to keep.
     variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # The modules of libraries that the call came through.
     through: frozenset[str] = frozenset()
     place: str = ""  # the place of the call, as `file:line`
 
     def with_modules(self, code: str) -> str:
-        """Return `code` with the caller's names in place of `{jnp}` and the like, or imports."""
+        """Return `code` with the caller's names for `{jnp}` and the like, after missing imports."""
         imports = ""
         for short, module in MODULES.items():
             if f"{{{short}}}" in code:
@@ -145,7 +145,7 @@ def caller_of(
     is_given: Callable[[Any, Any], bool],
     kinds: tuple[type, ...],
 ) -> Caller:
-    """Return the caller of the user's call that runs now; an empty `Caller` if it cannot be read.
+    """Return the names around the user's call that runs now; only `place` if all is library code.
 
     **Arguments:**
 
@@ -166,7 +166,7 @@ def caller_of(
     given = [node for node in given if _is_assignable(node, frame)]
     found: dict[str, str] = {}
     for name, value in arguments:
-        # Position alone would not do: the source may be of another call, with other arguments.
+        # Compare values: the source may be of another call, with other arguments.
         node = next((node for node in given if is_given(_value_of(node, space), value)), None)
         if node is not None:
             given.remove(node)
@@ -181,11 +181,11 @@ def caller_of(
 
 
 def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
-    """Return the variables that are modules of `MODULES`, or functions of these, by full name."""
+    """Return, by full name, the variables that hold a module of `MODULES` or one of `functions`."""
     full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
     for function in functions:
         module, _, name = function.rpartition(".")
-        # `getattr` would not do: some modules import a name when it is asked for.
+        # Not `getattr`, because some modules import a name when it is asked for.
         names = getattr(sys.modules.get(module), "__dict__", {})
         full[id(names.get(name, _MISSING))] = function
     # The first of several names counts: in sorted imports, `canonopt` is before `optax`.
@@ -218,7 +218,7 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     way = [node for _, _, node in covering]  # outermost first
     call = next((n for *at, n in covering if at == [start, end] and type(n) is ast.Call), None)
     at = max((i for i, node in enumerate(way) if isinstance(node, ast.stmt)), default=0)
-    # A line before such a node would not run before each call, or not know the same variables.
+    # A line before a block may not run before each call; before a lambda, it lacks variables.
     if call is None or hasattr(way[at], "body") or any(isinstance(n, _SCOPES) for n in way[at:]):
         return None
     is_first = not lines[way[at].lineno - 1].encode()[: way[at].col_offset].strip()
@@ -247,7 +247,7 @@ def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
 def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:
     """Return True if a line in the frame can assign to a variable that the frame reads.
 
-    A function that assigns to a variable from outside of it would make a local variable instead.
+    If a function assigned to a variable from outside, it would make a new local variable instead.
     """
     if not isinstance(node, ast.Name) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         return True

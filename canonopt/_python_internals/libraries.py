@@ -1,4 +1,4 @@
-"""Tell the code of libraries from the user's, and which names of a library are impure.
+"""Tell the code of libraries from the user's code, and say which names of a library are impure.
 
 canonopt reads the user's functions and those that a library makes. A value that a library has
 under a name counts as a constant, which is right unless a function of the library depends on more
@@ -40,7 +40,7 @@ def _known_folders() -> tuple[str, ...]:
 def _place_of(path: str) -> str | None:
     """Return the top of the installed package that has a file; None for a file of the user's.
 
-    It is empty for the standard library, canonopt, and the libraries that canonopt is made for.
+    Returns "" for the standard library, canonopt, and the libraries that canonopt is made for.
     """
     if path.startswith("<"):
         return "" if path.startswith("<frozen ") else None
@@ -54,7 +54,7 @@ def _place_of(path: str) -> str | None:
 
 
 def _records_of(top: pathlib.PurePath) -> list[pathlib.Path]:
-    """Return the lists of installed files that name a package: its own, and those of others."""
+    """Return the `RECORD` files of all distributions that installed a file in the package `top`."""
     return _records_in(str(top.parent)).get(top.name, [])
 
 
@@ -81,7 +81,7 @@ def _installed_with(record: pathlib.Path) -> frozenset[str]:
 def _names_canonopt(top: str) -> bool:
     """Return True if a file that was installed with this package names canonopt.
 
-    The files are read, so that it does not depend on what has been imported or called by now.
+    The files are read, so that the result does not depend on imports and calls up to now.
     """
     path = pathlib.Path(top)
     beside = map(_installed_with, _records_of(path))
@@ -161,19 +161,19 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def is_in_place(value: Any) -> bool:
-    """Return True if the module of `value` has it under its name, as for functions and classes."""
+    """Return True if `value` is in its module under its own name, as functions and classes are."""
     found: Any = sys.modules.get(str(attribute(value, "__module__") or "builtins"))
     name = attribute(value, "__qualname__") or attribute(value, "__name__")
     if not isinstance(name, str) or "<" in name:
         return False
     for part in name.split("."):
-        # A class may have a function in a descriptor, and `getattr` makes a method of it.
+        # Not `getattr`, which makes a method of a function that a class has in a descriptor.
         found = getattr(found, "__dict__", {}).get(part)
     return getattr(found, "__func__", found) is value
 
 
 def is_library_class(cls: type) -> bool:
-    """Return True for a class that a module of a library has, or whose functions a library has."""
+    """Return True for a class that is in a library module, or whose functions are a library's."""
     return is_library(_place_of_class(cls))
 
 
@@ -186,8 +186,8 @@ def _place_of_class(cls: type) -> str | None:
     is_spec = module.__name__.partition(".")[0] == "canonopt"
     if is_spec or not cls.__flags__ & _IS_MADE_WHEN_RUN or is_in_place(cls):
         return place
-    # The module's name alone would not do: a file that is loaded by its path may have the same
-    # name, and `dataclasses.make_dataclass` names another module.
+    # The module's name alone is not enough: a file that is loaded by its path may have the same
+    # name as a library, and `dataclasses.make_dataclass` names another module.
     functions = (value for value in vars(cls).values() if isinstance(value, types.FunctionType))
     places = {_place_of(function.__code__.co_filename) for function in functions}
     return None if None in places or not places else max(map(str, places))
@@ -238,14 +238,14 @@ _HIDDEN_INPUTS = frozenset(
     "exit quit".split()
 )
 # Functions of these modules of the standard library return the same for the same arguments, and
-# change nothing. Those of other modules are not known to be pure.
+# change nothing. Functions of its other modules are not known to be pure.
 _PURE = frozenset(
     "abc array base64 binascii bisect builtins cmath collections colorsys contextlib "
     "copy dataclasses enum fnmatch fractions functools graphlib hashlib heapq itertools json "
     "keyword math numbers operator re string struct textwrap types typing "
     "unicodedata warnings __future__".split()
 )
-# The first two tell equal objects apart. The others look up names, or use a registry.
+# `is_` and `is_not` tell equal objects apart. The others look up names, or use a registry.
 _IMPURE_OF_PURE = frozenset(
     "_operator.is_ _operator.is_not typing.get_type_hints abc.get_cache_token _abc.get_cache_token "
     "copyreg.pickle typing.get_overloads".split()
@@ -268,8 +268,8 @@ _WRITTEN_IN = {"posix": "os", "nt": "os"}  # functions of `os` name these module
 def impure_name(value: Any, module: types.ModuleType | None = None) -> str | None:
     """Return the name of a library's value that may differ, or return another result, each time.
 
-    Such values are `time.time` and `os.environ`. Returns None for all others. The module that
-    defines the value decides; `module` is where it was found, for a value that does not name one.
+    Examples are `time.time` and `os.environ`. Returns None for all others. The module that defines
+    `value` decides; if `value` does not name its module, `module`, where it was found, decides.
     """
     name = attribute(value, "__qualname__") or attribute(value, "__name__")
     defined = attribute(value, "__module__")

@@ -30,7 +30,7 @@ def loaded(module: str, name: str) -> Any:
 
 
 def is_mock(value: Any) -> bool:
-    """Return True for a mock of `unittest`, which makes another for each attribute that is read."""
+    """Return True for a mock of `unittest`, which makes a mock for each attribute that is read."""
     return isinstance(value, loaded("unittest.mock", "NonCallableMock"))
 
 
@@ -70,7 +70,7 @@ def is_constant(fn: Any) -> bool:
 
 
 def is_constant_to(function: types.FunctionType | None, value: Any) -> bool:
-    """Return True if the module of the value's class, or one that `function` uses, names it."""
+    """Return True if `value` has a name in its class's module, or in one that `function` uses."""
     namespace = {} if function is None else function.__globals__
     imported = (vars(v) for v in namespace.values() if isinstance(v, types.ModuleType))
     return any(_holds(each, value) for each in (_module_of(value), namespace, *imported))
@@ -86,20 +86,20 @@ def _holds(namespace: dict[str, Any], value: Any) -> bool:
 
 
 def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
-    """Return True if `x is NAME` or `x is NAME.ATTRIBUTE` can tell values of one key apart."""
+    """Return True if `x is NAME` or `x is NAME.ATTRIBUTE` can tell values with equal keys apart."""
     if not path:
         return True
-    # Other values, such as a sentinel, are compared by identity in any case.
+    # `is` can tell no more than the key for a value that counts by identity, such as a sentinel.
     value = namespace.get(path[0])
     for name in path[1:]:
-        # canonopt makes its names on access, and an enum its members.
+        # canonopt makes its names on access, and an enum gives its members on access.
         is_asked = isinstance(value, types.ModuleType | enum.EnumType)
         namespace = {} if is_asked else getattr(value, "__dict__", {})
         value = getattr(value, name, None) if is_asked else namespace.get(name)
     if value is None or value is ... or isinstance(value, type | enum.Enum | types.ModuleType):
         return False
-    # An object that equals only itself has a place of its own in a key. An array may become an
-    # argument, and a function counts as the same as another that does the same.
+    # An object that equals only itself has a place of its own in a key. But an array may become an
+    # argument, and two functions that do the same have equal keys.
     is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
     is_object = type(value).__eq__ is object.__eq__ and not (callable(value) or is_record)
     return not is_object or hasattr(value, "__array__")
@@ -140,7 +140,7 @@ def asked_for(cls: type) -> list[str]:
             (is_dunder(name) or any(name in vars(base) for base in bases))
             and (_is_asked(value) or not name.startswith("_"))
             and not (name in _WRITTEN or isinstance(value, FIELDS))
-            # Dataclasses and pydantic make these of the fields.
+            # Dataclasses and pydantic make these two methods from the fields.
             and not (name in ("__repr__", "__hash__") and _is_made_by_library(value))
         )
     ]
@@ -151,7 +151,7 @@ _WRITTEN = ("__module__", "__doc__", "__firstlineno__", "__slots__", "__static_a
 
 
 def _is_asked(value: Any) -> bool:
-    """Return True for a special method, and for a number or None in place of one."""
+    """Return True for a special method, and for a number or None in place of a method."""
     is_method = callable(value) or hasattr(type(value), "__get__")
     return is_method or value is None or isinstance(value, int | float)
 
@@ -163,8 +163,8 @@ def _is_made_by_library(value: Any) -> bool:
 def attribute_of(owner: Any, name: str) -> Any:
     """Return the value that a module or a class has under a name, without its descriptor.
 
-    That is the function in a method, a property or a cached property; the member of an enum; for a
-    field, which has a value in instances only, the place of that value.
+    Returns the function in a method or cached property, the functions and docstring of a property,
+    or the member of an enum. A field has a value in instances only: returns the place of the value.
     """
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]

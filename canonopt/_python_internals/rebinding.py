@@ -5,8 +5,8 @@ later. So the value that `x` has now counts only if no store to `x` can run any 
 the analysis looks up the code of the function that owns `x`, and every store to `x` in that code
 and in the code nested in it.
 
-It may err in one direction only. A variable that is reported without need costs a compile. A
-variable that is missed would merge two functions that do different things later.
+The analysis may err in one direction only. A variable that it reports without need costs a compile.
+A variable that it misses would merge two functions that do different things later.
 """
 
 import dis
@@ -57,7 +57,7 @@ _known: WeakIdMap[dict[str, float]] = WeakIdMap()
 def _later_stores(function: types.FunctionType) -> dict[str, float]:
     """Return for each captured variable how many stores to it may run after `function` is made.
 
-    It is 0, or inf, or 1 if that store binds it first, as for a function that calls itself.
+    The count is 0 or inf, or 1 for a store of the first value, as in a function that calls itself.
     """
     code = function.__code__
     known = _known.get(code)
@@ -66,7 +66,7 @@ def _later_stores(function: types.FunctionType) -> dict[str, float]:
     for root in _roots(function):
         if path := _path_to(code, root):
             return _known.setdefault(code, {name: _count(name, path) for name in code.co_freevars})
-    # This is not remembered, because a later call may find the code around.
+    # Do not remember this result: a later call may find the code around the function.
     return dict.fromkeys(code.co_freevars, math.inf)
 
 
@@ -76,7 +76,7 @@ _MAX_WRAPPERS = 32
 
 
 def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
-    """Yield code that may contain that of `function`: by its qualified name, or as it runs now."""
+    """Yield code that may contain the code of `function`: found by name, then in running frames."""
     # The code has its own name: `functools.wraps` gives a wrapper the name of another function.
     names = function.__code__.co_qualname.partition(".<locals>")[0].split(".")
     found = function.__globals__.get(names[0])
@@ -92,8 +92,8 @@ def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
 
 
 def _path_to(target: types.CodeType, code: types.CodeType) -> list[types.CodeType]:
-    """Return the code objects from `code` down to `target`, each in the one before, if any."""
-    # The content counts: the code that made a function may have been compiled again since.
+    """Return the code objects from `code` down to `target`, each inside the one before, or []."""
+    # Compare by content: the code that made a function may have been compiled again since.
     if code is target or (
         code.co_qualname == target.co_qualname and key_of(code) is key_of(target)
     ):
@@ -151,8 +151,8 @@ def _rebinds(code: types.CodeType, name: str) -> bool:
 
 
 def _is_store(instruction: dis.Instruction, name: str) -> bool:
-    # This lists the opcodes that do not store: one that a later Python adds counts as a store until
-    # somebody looks at it. `del` counts as a store, too.
+    # This lists the opcodes that do not store, so an opcode that a later Python adds counts as a
+    # store until somebody lists it here. `del` counts as a store, too.
     return (
         instruction.argval == name
         and not instruction.opname.startswith(("LOAD_", "MAKE_CELL", "COPY_FREE_VARS"))

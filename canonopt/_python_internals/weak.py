@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class KeyedRef(weakref.ref):
-    """A weak reference in a dict, which loses it when the object dies."""
+    """A weak reference in a dict. The dict loses the reference when the object dies."""
 
     __slots__ = ("value",)
     value: Any
@@ -20,13 +20,13 @@ class KeyedRef(weakref.ref):
 def refer(
     entries: dict[Any, KeyedRef], key: Hashable, thing: Any, value: Any = None
 ) -> tuple[Any, KeyedRef]:
-    """Return the object that `key` refers to and its reference; `thing` if no object is alive.
+    """Return the live object of `key` and its reference; add `thing` if there is no such object.
 
     Raises `TypeError` if `thing` cannot be weakly referenced.
     """
-    # This takes one step of C, as in `weakref`: an object may die in any allocation of any thread,
-    # and by now the key may have another reference, to an object that is alive.
-    remove_dead = _remove_dead_weakref  # kept here, because Python empties modules at its end
+    # Removal takes one step of C, as in `weakref`: an object may die in any allocation of any
+    # thread, and by then the key may have another reference, to an object that is alive.
+    remove_dead = _remove_dead_weakref  # kept here, because Python empties modules when it exits
     new = KeyedRef(thing, lambda reference: remove_dead(entries, key))
     new.value = value
     while True:
@@ -62,7 +62,7 @@ class WeakIdMap(Generic[T]):
 
 
 def known_by_identity(find_out: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Remember what a function of one object returns, for as long as that object lives."""
+    """Return `find_out` with a cache: it keeps the result for an object while the object lives."""
     known: WeakIdMap[T] = WeakIdMap()
     entries = known._known  # noqa: SLF001
 
