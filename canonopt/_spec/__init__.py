@@ -1,4 +1,4 @@
-"""Specs: Optax transformations and schedules that are one object for one configuration.
+"""Specs: Optax transformations and schedules, with one object for each configuration.
 
 `canonical` turns a factory into a function that builds specs. A `Dynamic` is a hyperparameter that
 is a traced leaf of its spec; `dynamic_spec` is imported when a spec holds one. `Spec`,

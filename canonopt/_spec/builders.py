@@ -1,4 +1,4 @@
-"""Functions that build specs: `canonical` for any factory, the catalogue for those of Optax."""
+"""Functions that build specs: `canonical` for any factory, the catalogue for Optax's factories."""
 
 import functools
 import importlib
@@ -89,7 +89,7 @@ def _entries() -> dict[str, Any]:
 
 @functools.cache
 def _homes() -> dict[int, str]:
-    """Return the first name of each factory by its id: `canonopt` before its modules."""
+    """Return the first name of each factory by its id: names in `canonopt` itself come first."""
     return {id(function): path for path, function in reversed(_entries().items())}
 
 
@@ -133,7 +133,7 @@ def find_in(module: str, name: str) -> Any:
 
     **Raises:** `AttributeError` if Optax does not have the name.
     """
-    if name == "__all__":  # Optax has deprecated names only there
+    if name == "__all__":  # Optax lists its deprecated names only in `__all__`
         theirs = getattr(_NAMESPACES.get(module), "__all__", ())
         return sorted({*names_of(module), *theirs})
     if not name.startswith("_"):
@@ -142,7 +142,7 @@ def find_in(module: str, name: str) -> Any:
             found = getattr(namespace, name, in_place_of)
             if found is not in_place_of:
                 return in_place_of(found)
-    problem = f"Neither {module} nor optax {optax.__version__} has {name!r}"  # Python goes on
+    problem = f"Neither {module} nor optax {optax.__version__} has {name!r}"  # Python adds a hint
     raise AttributeError(problem, name=name, obj=sys.modules[module])
 
 
@@ -150,9 +150,9 @@ def find_in(module: str, name: str) -> Any:
 
 
 def replace_in_optax() -> None:
-    """Put canonopt's names in Optax's place, in this process, as `import canonopt as optax` does.
+    """Put canonopt's functions in `optax`, in this process, as `import canonopt as optax` does.
 
-    Optax's own modules go on with their own objects, and so do those of canonopt.
+    Optax's own modules keep using Optax's objects, and so do the modules of canonopt.
     """
     from .._steps import apply_updates  # a spec does not need it
 

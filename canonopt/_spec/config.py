@@ -2,14 +2,14 @@
 
 `to_config` writes the data, `from_config` reads them, `fingerprint` and `diff` compare specs and
 stored data. `register_hooks` and `pydantic_schema` let cattrs and pydantic write and read specs;
-neither library is imported before.
+neither library is imported until then.
 
 A spec is a table with the name of its factory and all of its parameters:
 
     {"optax": "adamw", "learning_rate": 0.001, ..., "mask": {"none": True}}
 
 `"canonical"` stands in place of `"optax"` for a factory of the user's. Numbers, strings, lists and
-tables stand for themselves, and a table with a key of `CODECS` for another value. JSON, YAML
+tables stand for themselves; a table with a key of `CODECS` stands for another value. JSON, YAML
 and TOML agree on strings, finite numbers, booleans, lists and tables only: TOML has no null, and
 PyYAML and tomli-w write the keys of a table in an order of their own.
 """
@@ -65,7 +65,7 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
     "none": (_is(type(None)), lambda value: True, {True: None}.__getitem__),
     "float": (_is(float), repr, float),  # only a float that is not finite
     "tuple": (_is(tuple), list, _tuple_of),
-    # A table would not keep the order or the keys of this dict.
+    # For a dict whose keys or order a table would not keep.
     "dict": (_is(dict), lambda value: [[*pair] for pair in value.items()], dict),
     "dynamic": (
         # The number is neither traced nor taken out of its spec.
@@ -118,8 +118,8 @@ def _known() -> tuple[dict[Any, Any], dict[int, str]]:
             if name[0] != "_" and str(owner).startswith("optax."):
                 found.setdefault(f"{module.__name__}:{name}", value)
     found |= {f"canonopt:{name}": builder for name, builder in catalogue().items()}
-    found |= {f"builtins:{kind.__name__}": kind for kind in (bool, int, float, complex)}
-    # The first name of an object counts: `optax:adam`, not that of another module that has it.
+    found |= {f"builtins:{kind.__name__}": kind for kind in (bool, int, float, complex)}  # dtypes
+    # The first name of an object counts: `optax:adam`, not its name in another module.
     return found, {id(value): name for name, value in reversed(found.items())}
 
 
@@ -136,7 +136,7 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
 
 
 def _one_of(value: Any) -> Any:
-    """Return the one object for all callables that do the same: a spec has the first of them."""
+    """Return the first of all callables that do the same as `value`: specs hold that one."""
     return hoist(value) if callable(value) else value
 
 
@@ -146,13 +146,13 @@ def _one_of(value: Any) -> Any:
 class _Converter:
     """Writes and reads values, with the names of Optax and of a registry that the caller passes.
 
-    Reading looks names up in these and nowhere else, so that data cannot import or run anything.
+    Reading looks names up only in these two, so that data cannot import or run anything.
     With `compares`, values without a name are written too, for a comparison in this process.
     """
 
     def __init__(self, registry: Registry, compares: bool = False) -> None:
         self._compares, registry = compares, {**(registry or {})}
-        # Keyed by the id of the one object for functions that do the same, which is kept here.
+        # Keyed by the id of the result of `_one_of`, which the value keeps alive.
         own = [(_one_of(value), name) for name, value in reversed(registry.items())]
         self._own = {id(value): (value, name) for value, name in own}
         self._objects = {_qualified_name(v): v for v in registry.values()} | registry
@@ -261,7 +261,7 @@ class _Converter:
 
 
 def _text(data: Any) -> str:
-    """Return data as JSON, which has all bits of floats, in one order of the keys."""
+    """Return data as JSON, with all bits of floats and with sorted keys."""
     return json.dumps(data, sort_keys=True, ensure_ascii=False)
 
 
@@ -313,7 +313,7 @@ def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
 
 
 def _enveloped(data: Any) -> dict[str, Any]:
-    """Return `data` in Python's own types. Raises `ConfigError` if they are not those of a spec."""
+    """Return `data` in Python's own types. Raises `ConfigError` if it describes no spec."""
     if isinstance(data, optax.GradientTransformation) or callable(data):
         problem = f"A value of type {type(data).__name__} is not the data of a spec."
         fix = "Build it with canonopt, and write what canonopt.to_config returns."
@@ -330,7 +330,7 @@ def _enveloped(data: Any) -> dict[str, Any]:
 
 def _plain(data: Any, path: str) -> Any:
     """Return data in Python's own types: libraries read data into classes of their own."""
-    if data is None:  # JSON and YAML have it
+    if data is None:  # JSON and YAML have null
         return {"none": True}
     for kind in (bool, int, float, str):
         if isinstance(data, kind):
@@ -428,7 +428,7 @@ def _differences(before: Data | None, after: Data | None, path: str) -> Iterator
 
 
 def _taken_apart(data: Any) -> tuple[Any, dict[str, Data]]:
-    """Return the kind of `data`, and its parts by the step of a path to each."""
+    """Return the kind of `data`, and its parts, keyed by the step that leads to each."""
     match data:
         case list(items) | {"tuple": list(items)}:
             kind = "list" if items is data else "tuple"
@@ -462,7 +462,7 @@ def _described(data: Data | None) -> str:
 def register_hooks(converter: "Converter", *, registry: Registry = None) -> None:
     """Let a cattrs converter write and read specs, as `to_config` and `from_config` do.
 
-    It serves attrs classes and dataclasses with fields of the types `canonopt.Spec` and
+    The hooks serve attrs classes and dataclasses with fields of the types `canonopt.Spec` and
     `canonopt.ScheduleSpec`.
 
     **Arguments:**

@@ -29,14 +29,14 @@ import numpy as np
 DoubleFloat: TypeAlias = tuple[Any, Any, Any]
 
 # `rest` and `tail` are stored times these factors: XLA flushes subnormal numbers to zero, and
-# the rest of 1e-35 would be one. The factors are the same for all numbers, so that halving all
-# leaves of a number halves the number.
+# the rest of 1e-35 would be subnormal. The factors are the same for all numbers, so that halving
+# all leaves of a number halves the number.
 _REST, _TAIL = 2.0**24, 2.0**48
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
 def split(number: Any) -> DoubleFloat:
-    """Return a Python number, or an array of them, as float32 arrays."""
+    """Return a Python number, or an array of Python numbers, as three float32 arrays."""
     with np.errstate(all="ignore"):
         number = np.asarray(number, np.float64)
         value = number.astype(np.float32)
@@ -44,7 +44,7 @@ def split(number: Any) -> DoubleFloat:
         rest = (error * _REST).astype(np.float32)
         error = error - rest.astype(np.float64) / _REST
         tail = (error * _TAIL).astype(np.float32)
-        # The error of an infinity is not a number.
+        # The error of an infinity is NaN.
         is_finite, zero = np.isfinite(value), np.float32(0)
         return value, np.where(is_finite, rest, zero), np.where(is_finite, tail, zero)
 
@@ -66,7 +66,7 @@ def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
 
 
 def _value_as_double(value: Any, xp: ModuleType) -> Any:
-    """Return `value`, or zero if it is subnormal: XLA would flush it, and `rest` holds it all."""
+    """Return `value`, or zero if it is subnormal: XLA would flush it, and `rest` has all of it."""
     return xp.where(abs(value) < _SMALLEST_NORMAL, np.float32(0), value).astype(np.float64)
 
 
@@ -119,5 +119,5 @@ def with_derivative_of(smooth: jax.Array, value: jax.Array) -> jax.Array:
 
 @with_derivative_of.defjvp
 def _with_derivative_of_jvp(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
-    # The call of the function itself gives second derivatives the same way.
+    # This rule calls the function itself, so that second derivatives follow the same rule.
     return with_derivative_of(*primals), tangents[0]

@@ -53,11 +53,11 @@ class Dynamic:
 
     @classmethod
     def of(cls, numbers: Any, kind: type) -> "Dynamic":
-        """Return a number, or the numbers of the members of an ensemble in a list or an array."""
+        """Return a `Dynamic` of one number, or of a list or array of an ensemble's numbers."""
         dtype, exact = dtype_of(kind), _as_python(numbers, kind)
         is_split = kind in FLOATS and dtype != np.float64
         leaves = double_float.split(exact) if is_split else (exact.astype(dtype),)
-        # In a trace, the arrays would be tracers. `jnp.asarray` may not transfer under a guard.
+        # In a trace, the arrays would be tracers. A transfer guard may refuse `jnp.asarray`.
         with jax.ensure_compile_time_eval():
             return cls(*map(jax.device_put, leaves), kind=kind)
 
@@ -88,7 +88,7 @@ class Dynamic:
         single = double_float.converted(self.value, dtype, is_weak)
         if self.kind not in FLOATS or self.value.dtype == dtype:
             return single
-        # `jax_enable_x64` has changed since.
+        # `jax_enable_x64` has changed since the value was made.
         exact = double_float.converted(self.as_double(), dtype, is_weak)
         return double_float.with_derivative_of(single, exact)
 

@@ -42,7 +42,7 @@ class Hole(NamedTuple):
 
 
 def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters with holes, and by path their values: arrays, numbers and specs."""
+    """Return the parameters with holes, and by path the arrays, numbers and specs taken out."""
     children = {}
 
     def change(path: str, value: Any) -> Any:
@@ -68,7 +68,7 @@ def _with_weak_type(child: Any, then: Any) -> Any:
     if not (isinstance(then, np.dtype) and isinstance(child, _ARRAYS | np.generic)):
         return child
     array = jnp.asarray(child)
-    # If the user has given it another dtype, it is to be an ordinary array.
+    # An array that the user has given another dtype stays as it is.
     is_same = array.dtype == jax.dtypes.canonicalize_dtype(then)
     return converted(array, array.dtype, True) if is_same else child
 
@@ -138,9 +138,9 @@ class Deferred(Internals):
         )
 
     def run(self, use: Callable[[Any], Any]) -> Any:
-        """Return `use` of the factory's result, with an array for each number in it.
+        """Return what `use` returns for the factory's result, with an array for each number.
 
-        **Raises:** `DynamicSpecError` if that needs the value of a traced number.
+        **Raises:** `DynamicSpecError` if `use` needs the value of a traced number.
         """
         self.check()
         try:
@@ -201,7 +201,7 @@ _WRITE = "If a Python number is needed, write one. If an array is needed, write 
 
 
 def _as_arrays(tree: Any) -> Any:
-    """Return `tree` with an array for each number: a state may hold one, and JAX takes arrays."""
+    """Return `tree` with an array for each number: a state may hold one, and JAX needs arrays."""
     as_array = lambda node: node.array if isinstance(node, TracedNumber) else node  # noqa: E731
     return jtu.tree_map(as_array, tree, is_leaf=lambda x: isinstance(x, TracedNumber | Configured))
 
@@ -217,7 +217,7 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     children, static = tuple(by_path.values()), tuple(parameters.values())
     try:
         reading = read(factory.held, static)
-    except HoldsArray:  # such as one in a frozen dataclass
+    except HoldsArray:  # such as an array in a frozen dataclass
         names = [name for name, value in parameters.items() if _holds_array(value)]
         raise DynamicSpecError(
             f"{', '.join(names)} of {factory.expression} has an array or a canonopt.dynamic "
@@ -302,8 +302,8 @@ class _Dynamic(Configured):
             return super().__canonical_key__(mode)
         if mode == "given" and jtu.tree_leaves(self):
             raise HoldsArray
-        # Either the arrays have been taken out, so that this is the static rest of a pytree with a
-        # spec, or they are read as parts.
+        # Either the arrays have been taken out, and this spec is in the static rest of a pytree, or
+        # the arrays are read as parts.
         template = _flatten(self)[1]
         if mode != "now" or not template.is_interned:
             return token_of(template)
@@ -312,7 +312,7 @@ class _Dynamic(Configured):
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         if mode != "now":
             return ()
-        # A spec among the children writes its own key: its leaves alone do not show their holder.
+        # A spec among the children writes its own key: its leaves alone do not show whose they are.
         is_spec = lambda node: isinstance(node, _Dynamic) and node is not self  # noqa: E731
         leaves = jtu.tree_leaves(self, is_leaf=is_spec)
         return (*_flatten(self)[1].__canonical_parts__(mode), *leaves)
@@ -328,7 +328,7 @@ def dynamic(value: SpecT, *names: str) -> SpecT: ...
 @overload
 def dynamic(value: Any) -> Any: ...
 def dynamic(value: Any, *names: str) -> Any:
-    """Make a hyperparameter traced: another value causes no other trace and no other compile.
+    """Make a hyperparameter traced: a new value causes no new trace and no new compile.
 
     ```python
     >>> import canonopt, jax
@@ -338,8 +338,8 @@ def dynamic(value: Any, *names: str) -> Any:
 
     ```
 
-    Given a spec and names, it returns the spec with these hyperparameters traced. A name is a path
-    from `spec.hyperparameters()`, or the end of a path if no other path ends so.
+    Given a spec and names, `dynamic` returns the spec with these hyperparameters traced. A name is
+    a path from `spec.hyperparameters()`, or the end of a path if no other path ends so.
 
     ```python
     >>> schedule = canonopt.cosine_decay_schedule(1e-3, decay_steps=100)
@@ -349,8 +349,8 @@ def dynamic(value: Any, *names: str) -> Any:
 
     ```
 
-    The results have the numbers and dtypes that they have with the value itself. A Python number
-    is weakly typed, and numbers that a factory computes from it and from other numbers have
+    The results have the same numbers and dtypes as with the plain value. A Python number is
+    weakly typed, and numbers that a factory computes from it and from other numbers have
     double precision before they are rounded. Pass such a spec to a jitted function as an ordinary
     argument. It cannot be hashed, so it cannot be a static argument. In float32, a number has two
     more leaves for the bits beyond it.

@@ -13,7 +13,7 @@ from .._identity import is_namedtuple
 
 
 def expression(value: Any) -> str:
-    """Return Python source for `value`, which names modules; its `repr` if no rule applies."""
+    """Return Python source for `value`, with module names; its `repr` if no rule applies."""
     kind = type(value)
     if rule := _RULES.get(kind):
         return rule(value)

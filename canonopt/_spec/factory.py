@@ -42,19 +42,19 @@ _settings = operator.attrgetter(
     "jax_threefry_partitionable",
     *(["jax_default_dtype_bits"] if hasattr(_config, "jax_default_dtype_bits") else []),
 )
-# The attributes of specs, which a parameter must not hide, and the word for a factory in data.
+# Names that no parameter may have: attributes of specs, and "canonical", a key of config data.
 _RESERVED = frozenset((*dir(Spec), "_internals", "canonical")).difference(dir(tuple))
 # A factory makes a random key from parameters of these names.
 _KEYS = frozenset(("key", "seed", "rng"))
-# Pickles hold defaults of these types, since another version of the factory may have others.
+# Pickles hold defaults of these types, since a later version may have other defaults.
 _DATA = PLAIN | {tuple, list, dict}
 
 
 class Factory:
     """A function that builds transformations or schedules, and the specs it has built.
 
-    Each function that `canonical` returns has one. It binds arguments, decides which configurations
-    are the same, calls the function once for each configuration, and holds the specs weakly.
+    Each function that `canonical` returns has a factory. The factory binds arguments, decides which
+    configurations are the same, calls its function once for each one, and holds the specs weakly.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Factory:
         """Return the spec of a call with a new `key`. Remember the call if the spec is known."""
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
-        # The key of a call keeps the specs in it alive for longer than the spec itself, so it is
-        # not remembered at once. The values that a user's factory reads may change, and a random
-        # key depends on a setting of JAX.
+        # A remembered call keeps the specs among its arguments alive for longer than its own spec,
+        # so only a repeated call is remembered. No call is remembered if the factory may read what
+        # can change, or makes a random key, which depends on a setting of JAX.
         is_fixed = (
             internals.is_rebuilt and self.is_stable and _KEYS.isdisjoint(self.signature.parameters)
         )
@@ -150,7 +150,7 @@ class Factory:
         if reading.can_change:
             read_again = lambda: read(held, values)  # noqa: E731
             if read_again().key != reading.key:
-                return spec  # the factory changed what it reads, and must do so each time
+                return spec  # the factory changes what it reads, so it must run each time
             internals.watched = Watched(reading, read_again)
             internals.watched.stands_in(self.specs, key, internals)
         internals.is_interned = True
@@ -217,7 +217,7 @@ class Factory:
         return factory_of(found_in(sys.modules.get(self.module), self.name)) is self
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters, without defaults of which pickle might make copies."""
+        """Return the parameters, without the defaults that pickle might copy."""
         defaults = self.signature.defaults
         is_kept = lambda name, value: type(value) in _DATA or value is not defaults.get(name)  # noqa: E731
         return {name: value for name, value in parameters.items() if is_kept(name, value)}
@@ -269,7 +269,7 @@ class NotGiven(enum.StrEnum):
         return "<not given>"
 
 
-_nothing: Callable[[], Any] = type(None)  # stands for a weak reference to nothing
+_nothing: Callable[[], Any] = type(None)  # returns None, like a dead weak reference
 
 
 def _make_builder(factory: Factory) -> Callable[..., Any]:
@@ -318,9 +318,9 @@ def _make_builder(factory: Factory) -> Callable[..., Any]:
 
 
 def _as_class(build: Any) -> type:
-    """Return a class in place of a class of Optax, whose instances are the specs.
+    """Return a class that builds specs, as its instances, in place of a class of Optax.
 
-    A subclass of it acts as a subclass of Optax's class, and does not build specs.
+    A subclass of the returned class acts as a subclass of Optax's class, and builds no specs.
     """
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -406,7 +406,7 @@ class FactoryParameters:
         empty = {_Kind.VAR_POSITIONAL: (), _Kind.VAR_KEYWORD: {}}
         defaults = {n: empty.get(p.kind, p.default) for n, p in self.parameters.items()}
         self.defaults = {n: value for n, value in defaults.items() if value is not _Kind.empty}
-        # The defaults, in the order of the parameters; None for those without.
+        # The defaults, in the order of the parameters; None for a parameter without a default.
         self.template = dict.fromkeys(self.parameters) | self.defaults
         # True if `learning_rate` can be given as `lr`, because `lr` cannot mean anything else.
         is_free = "lr" not in self.parameters and self.keywords is None
@@ -434,7 +434,7 @@ class FactoryParameters:
         return [] if self.keywords else [name for name in names if name not in self.parameters]
 
     def _without_alias(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return `named` with `learning_rate` in place of `lr`, if that is an alias."""
+        """Return `named` with `learning_rate` in place of `lr`, if `lr` is an alias."""
         if not self.has_alias or "lr" not in named:
             return named
         rest = {name: value for name, value in named.items() if name != "lr"}
@@ -465,11 +465,11 @@ class FactoryParameters:
         named = {**(current or {}), **self._without_alias(named)}
         given = {name: value for name, value in named.items() if name in self.parameters}
         missing = self._missing(given)
-        if missing is not None and not self._unknown(named):  # an unknown one may be a misspelling
+        if missing is not None and not self._unknown(named):  # the unknown name may be a typo
             raise self._refused(f"missing a required argument: {missing!r}", given)
         try:
             args, kwargs = self.unbind(given)
-        except TypeError as error:  # the value of `*args` or of `**kwargs` is of another kind
+        except TypeError as error:  # the value of `*args` or of `**kwargs` has a wrong type
             raise self._refused(str(error).removeprefix("dict() "), given) from None
         return self.bind(args, kwargs | {n: v for n, v in named.items() if n not in given})
 
@@ -490,8 +490,8 @@ class FactoryParameters:
     def differing(self, given: Mapping[str, Any], containers: bool = False) -> dict[str, Any]:
         """Return the values that differ from the defaults.
 
-        A list or a dict differs from an equal default, which may change before a call reads it. A
-        field of a spec has a copy of the default, so `containers` asks to compare the items.
+        A list or a dict counts as different from an equal default, which may change before a call
+        reads it. `containers` compares their items: a field of a spec has a copy of the default.
         """
         defaults = self.defaults
         return {

@@ -1,6 +1,6 @@
 """Specs: optax transformations and schedules that know the configuration they were built from.
 
-A factory builds them. Each has a class of its own, with a field for each parameter, made here too.
+A factory builds specs. `class_for` makes their class, with a field for each parameter.
 """
 
 import collections
@@ -29,25 +29,25 @@ from .dynamic_number import Dynamic
 
 @dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
 class Internals:
-    """The facts about a spec beside its parameters.
+    """The facts about a spec other than its parameters.
 
-    A table holds it in place of the spec: a tuple cannot be referenced weakly.
+    A table holds this object in place of the spec, since a tuple takes no weak reference.
     """
 
     factory: Any  # the `Factory`
     # The result of the factory for the parameters.
     made: Any
-    # Reads again, when the spec is traced, if a value that was read can change.
+    # Reads the values again when the spec is traced; None if no value can change.
     watched: Watched | None = None
-    # The values to read then: the factory if it is the user's, and the arguments of its call.
+    # The values that `watched` reads: the factory if it is the user's, and its arguments.
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    # The spec, or the function that builds specs. It is set only if a table may hold this.
+    # The spec, or the function that builds specs. It is None for a dynamic spec.
     spec: Any = None
-    # True if a table has it. Otherwise no build finds the spec again.
+    # True if a table holds this object. Otherwise no build finds the spec again.
     is_interned: bool = False
     # True if the configuration was built again and found in a table.
     is_rebuilt: bool = False
-    # True if a remembered call for it has a zero, which equals -0.0.
+    # True if a remembered call for the spec has a zero, which equals -0.0.
     has_zero: bool = False
 
     def build(self) -> Any:
@@ -55,19 +55,19 @@ class Internals:
         return self.made
 
     def run(self, use: Callable[[Any], Any]) -> Any:
-        """Return `use` of the factory's result, which may change what the spec was built from."""
+        """Return what `use` returns for the factory's result; `use` may change what was read."""
         self.check()
         result = use(self.build())
         self.check()
         return result
 
     def check(self) -> None:
-        """Read again the values that the spec was built from. After a change, no build finds it."""
+        """Read the values behind the spec again. After a change, no build finds the spec."""
         if self.watched is not None:
             self.watched.is_unchanged()
 
 
-# The argument is a spec, or a function that builds specs and was built like one.
+# The argument is a spec, or a function that builds specs and that a factory has built.
 internals_of: Callable[[Any], Internals] = operator.attrgetter("_internals")
 
 
@@ -108,7 +108,7 @@ class Configured:
     def __setattr__(self, name: str, value: Any) -> None:
         from attrs.exceptions import FrozenInstanceError
 
-        error = FrozenInstanceError()  # its text is fixed
+        error = FrozenInstanceError()  # attrs fixes the text of this error
         error.add_note(f"A spec cannot be changed. Write optim = optim.replace({name}=...).")
         raise error
 
@@ -220,7 +220,7 @@ class Configured:
             return ()
         if mode != "now":
             return known.roots
-        # All of it is read, since an equal spec may be another object, as of a schedule of Optax's.
+        # All parts are read: an equal spec may be another object, as with a schedule of Optax.
         return (known.factory, known.build(), *self.parameters().values())
 
 
@@ -368,7 +368,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     ```
     """
 
-    if TYPE_CHECKING:  # Optax's, but for any pytree: an equinox.Module is not an optax.Params
+    if TYPE_CHECKING:  # as in Optax, but for any pytree: an equinox.Module is not an optax.Params
 
         @staticmethod
         def init(params: Any) -> optax.OptState: ...
@@ -477,14 +477,14 @@ def make_spec(
 
 
 def _note_leaf(params: Any, error: Exception) -> None:
-    """Note on an error that `params` has a leaf without a dtype, as a whole model has."""
+    """Add a note to the error if `params` has a leaf without a dtype, as a whole model has."""
     for path, leaf in jtu.tree_leaves_with_path(params):
         if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
             note = (
                 f"{jtu.keystr(path)} is no array, but {type(leaf)}. Write optim.init(eqx.filter("
                 "model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...)."
             )
-            if note not in getattr(error, "__notes__", ()):  # a spec inside may have it
+            if note not in getattr(error, "__notes__", ()):  # a spec inside may have added it
                 error.add_note(note)
             return
 
@@ -521,7 +521,7 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     @functools.cache
     def attributes(_: None) -> Any:
         """Return the fields of the class, as `attrs.fields` does."""
-        import attrs  # takes a twentieth of the time of Optax, and most runs never need it
+        import attrs  # takes a twentieth of Optax's import time; most runs never need it
 
         default_of = lambda name: defaults.get(name, attrs.NOTHING)  # noqa: E731
         made: dict[str, Any] = {

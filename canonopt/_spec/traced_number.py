@@ -66,7 +66,7 @@ class TracedNumber:
     def __jax_array__(self) -> Any:
         return self.array
 
-    # From `aval`, `jnp.asarray` reads the weak type; `jnp.full_like` and others read the rest.
+    # `jnp.asarray` reads the weak type from `aval`; `jnp.full_like` reads the other attributes.
     aval = property(lambda self: jax.typeof(self.array))
     shape = property(lambda self: self.array.shape)
     ndim = property(lambda self: self.array.ndim)
@@ -77,8 +77,8 @@ class TracedNumber:
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the type in Python, so that `isinstance(x, float)` decides as for a Python number.
 
-        JAX and NumPy, which would ask for the value then, get the class itself, and so does Optax,
-        which would only leave out a decay of 0.
+        JAX, NumPy and Optax get `TracedNumber`: JAX and NumPy would ask a `float` for its value,
+        and Optax asks for the type only to leave out a decay of 0.
         """
         _, caller = itertools.islice(frames(), 2)
         package = str(caller.f_globals.get("__name__")).partition(".")[0]
@@ -120,13 +120,13 @@ class TracedNumber:
     __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refused("`%`")
 
 
-# Jitted functions of JAX take pytrees. A Python number is an array inside of them, and so is a
-# `TracedNumber`.
+# Inside of a jitted function of JAX, an argument that is a Python number is an array. This makes a
+# `TracedNumber` an array there too.
 jtu.register_pytree_node(TracedNumber, lambda x: ((x.array,), None), lambda _, parts: parts[0])
 
 
 def _value_needed(name: str, by: str) -> DynamicSpecError:
-    """Build the error for a number whose value is needed. `name` begins with its parameter."""
+    """Build the error for a number whose value is needed. `name` begins with the parameter."""
     return DynamicSpecError(
         f"{name} cannot be traced: its value is needed for {by}.",
         "Write a Python number instead of canonopt.dynamic(...): another value is another compile. "
@@ -144,9 +144,9 @@ _IN_DOUBLE: dict[Any, Any] = {operator.add: double_float.add, operator.mul: doub
 def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     """Return `function` of numbers, or of numbers and arrays.
 
-    With an array, `jax.numpy` computes it. Floats are computed twice, exactly in float64 and once
-    more in the default precision. The result has the value of the first and the derivative of the
-    second, since `join` and bit-level rounding have no useful derivative.
+    With an array, `jax.numpy` computes the result. Floats are computed twice, in float64 and in the
+    default precision. The result has the value in float64 and the derivative in the default
+    precision, since `join` and bit-level rounding have no useful derivative.
     """
     if not all(isinstance(x, TracedNumber | NUMBERS | jax.Array | np.ndarray) for x in operands):
         return NotImplemented
@@ -170,8 +170,8 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
         has_branches = number.kind in FLOATS and isinstance(other, int | float)
         return TracedNumber(array, double, bool, name, has_branches)
     array = function(*(_as_array(x, kind) for x in operands))
-    # `-1 * learning_rate` is frequent, and exact. Other products need all parts of the number, and
-    # each part is one more argument of the program.
+    # `-1 * learning_rate` is frequent, and exact in any precision. Other products need all parts of
+    # the number, and each part is one more argument of the program.
     has_one = any(type(x) in (int, float) and x in (1, -1) for x in operands)
     if function is not operator.neg and not (function is operator.mul and has_one):
         value = double_float.converted(double, dtype_of(kind), is_weak=kind is float)
@@ -207,7 +207,7 @@ def _as_array(x: Any, kind: type) -> Any:
 
 # --- a Python `if` on a traced number -------------------------------------------------------------
 
-# For an `if` that treats one value apart, as `0.0 if peak == 0.0 else end / peak` does, both
+# For an `if` with a special case for one value, as `0.0 if peak == 0.0 else end / peak` does, both
 # branches run, and the program selects a result. Any other `if` raises an error, since each answer
 # would be another program. A number that is compared finds the current run of a function by a
 # context variable, since user code lies between the two.

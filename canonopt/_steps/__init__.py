@@ -1,18 +1,18 @@
 """Training steps, and optimizer states whose structure and types an update preserves.
 
-- `jit` gives functions that are made again one program: `jitting`, then `programs`, which finds the
-  program for a call, `templates`, for objects of one call in a result, and `old_traces`, for traces
-  that may not be shared. `filter_jit` does so for the functions of Equinox: `filter_jitting`, with
-  `partition`, which takes the arrays out of modules.
+- `jit` lets functions that do the same share one program: `jitting`, then `programs`, which finds
+  the program for a call, `templates`, for results that hold objects of one call, and `old_traces`,
+  for traces that may not be shared. `filter_jit` does the same with the meaning of
+  `equinox.filter_jit`: `filter_jitting`, with `partition`, which takes the arrays out of modules.
 - `init_like_grads` makes a state so that the second step is neither traced nor compiled again, and
   `grads_like` cuts a model to the leaves that get a gradient: `init`, then `fixed_point` (structure
   and types), then `leaves` (types and shardings of single leaves).
 - `apply_updates` adds updates to a model and keeps its types: `leaves`, which also converts single
   leaves for a restore.
 
-Only `leaves` is imported with the room. The others need Equinox and `jax.extend`, and these add
-settings to those that JAX compares of each call. If a step reached them first in its trace, by
-`apply_updates`, the second call would be traced again.
+Only `leaves` is imported with this package. The other modules need Equinox and `jax.extend`, which
+add settings to those that JAX compares at each call. If `apply_updates` imported them during the
+first trace of a step, the second call would be traced again.
 """
 
 import importlib

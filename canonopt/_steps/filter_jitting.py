@@ -65,10 +65,10 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
 
     ```
 
-    Two functions that do the same share their programs, as those of `canonopt.jit`. So a step that
-    is made again, for example by a function that builds it, is neither traced nor compiled again.
+    Functions that do the same share their programs, as with `canonopt.jit`. So a step that is made
+    again, for example by a function that builds it, is neither traced nor compiled again.
 
-    A call costs little more than one of `jax.jit` with a list of the arrays. To that end, modules
+    A call costs little more than a call of `jax.jit` with a list of arrays. To that end, modules
     that a call returns, or is given a second time, are recognized by identity, and their leaves are
     not collected again. Only modules that cannot change are recognized: those that consist of
     modules, tuples, arrays, functions, numbers and the like. A module with a list or a dict in it
@@ -76,8 +76,8 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
     that was already in a call, that goes unnoticed.
 
     `equinox.filter_jit` waits until the program has run, so that `equinox.error_if` can raise its
-    error. This one waits if the program contains something that may raise an error: a callback, or
-    an operation that is not one of `jax.lax`.
+    error. `canonopt.filter_jit` waits only if the program contains something that may raise an
+    error: a callback, or an operation that is not one of `jax.lax`.
 
     **Arguments:**
 
@@ -149,13 +149,13 @@ class _FilterJitted(eqx.Module):
         try:
             return attributes["_function"].call(attributes["_held"].fun, args, kwargs)
         except eqx.EquinoxRuntimeError as error:
-            error.__traceback__ = None  # it ends in canonopt, and the message has the stack
+            error.__traceback__ = None  # the traceback ends in canonopt; the message has the stack
             raise
 
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
         function = self._function
         kept, donated, static = function.split(self.__wrapped__, args, kwargs)
-        # From now on, calls use `jax.jit`, which knows what it has traced.
+        # From now on, calls without a program use `jax.jit`, whose cache has the trace of `lower`.
         note_calls(read_call(self.__wrapped__, (*args, *kwargs.values())))
         function.calls_of(static).is_plain = True
         return Lowered(function.plain.lower(kept, donated, _Rest(function.key, static)), self)
@@ -166,7 +166,7 @@ class _FilterJitted(eqx.Module):
     def __reduce__(self) -> Any:
         return functools.partial(filter_jit, **self.__captured_options__), (self.__wrapped__,)
 
-    # --- for the reader of functions ----------------------------------------------------------
+    # --- for `_identity`, which reads functions -------------------------------------------------
 
     @property
     def __captured_options__(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class _FilterJitted(eqx.Module):
 
 @attrs.frozen(eq=False)
 class Lowered:
-    """The result of `filter_jit(...).lower(...)`. `lowered` is that of `jax.jit`."""
+    """The result of `filter_jit(...).lower(...)`. `lowered` is JAX's own object."""
 
     lowered: jax.stages.Lowered
     _jitted: _FilterJitted
@@ -190,7 +190,7 @@ class Lowered:
 
 @attrs.frozen(eq=False)
 class Compiled:
-    """A compiled program, which takes arguments like those that it was lowered for."""
+    """A compiled program. It takes arguments like the ones that `lower` was given."""
 
     compiled: jax.stages.Compiled
     _jitted: _FilterJitted
@@ -209,11 +209,11 @@ _FUNCTIONS = (
     *(types.FunctionType, types.MethodType, functools.partial),
     *(Jitted, jax.custom_jvp, jax.custom_vjp),
 )
-_MAX_STATICS = 4096  # JAX remembers as many calls of one function
+_MAX_STATICS = 4096  # the number of calls of one function that JAX remembers
 
 
 def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function":
-    """Return the object that calls share if Equinox treats their functions as one."""
+    """Return the `_Function` that `fn` shares with functions that Equinox treats as the same."""
     signature = inspect.Signature(bare_parameters(fn))
     if isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,)):
         is_method = isinstance(fn, types.MethodType)  # methods of one object are equal
@@ -234,7 +234,7 @@ def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function
 
 
 class _Owner:
-    """Stands for callable pytrees that are equal, or that have arrays and one name."""
+    """Stands for equal callable pytrees, or for all of one name that hold arrays."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -255,7 +255,7 @@ class _Function:
     ) -> None:
         self.given, self.donate = options, donate
         self.options = options if donate == "none" else {**options, "donate_argnums": 1}
-        # Whether the function has no arrays of its own. If it has, it is an argument of each call.
+        # True if the function holds no arrays. If it holds some, each call has it as an argument.
         self.is_whole = find() is not None
         self._signature = signature
         # A unique key, by which Equinox finds where the stack inside of the function ends.
@@ -280,7 +280,7 @@ class _Function:
     def split(
         self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], list[Any], Static]:
-        """Return the arrays to keep, those to donate, and the static rest."""
+        """Return the arrays to keep, the arrays to donate, and the static rest."""
         if kwargs:
             bound = self._signature.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
@@ -297,7 +297,7 @@ class _Function:
         call = _Call(self, fun, static)
         try:
             calls = self.calls_of(static)
-        except TypeError as error:  # it has no hash
+        except TypeError as error:  # a static part has no hash
             raise ValueError(_NOT_HASHABLE.format(error)) from error
         try:
             with HidingFailedCallbacks(), self._quietly():
@@ -323,14 +323,14 @@ _NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
 class _Rest:
     """The static part of a call, as an argument of the jitted function.
 
-    JAX compares it with those of other functions too. The key of the function comes first, since
-    `==` of static parts may raise an error, as it does for NumPy arrays in fields.
+    JAX compares it with the static parts of other functions too. The key of the function comes
+    first, since `==` of static parts may raise an error, as for NumPy arrays in fields.
     """
 
     key: bytes
     static: Static
 
-    # --- for the reader of functions, as in `partition` -------------------------------------------
+    # --- for `_identity`, which reads functions, as in `partition` ------------------------------
 
     def __canonical_key__(self, _: object) -> Hashable:
         return "static"
@@ -356,7 +356,7 @@ class _Call:
 def _run(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
     __tracebackhide__ = True
     function, args, kwargs = _restored(fn, rest, kept, donated)
-    # `filter_jit` waits for the first array, which is a result of the program itself.
+    # `filter_jit` waits for this first array, which the program itself computes.
     return jnp.array(0), *cut_output(function(*args, **kwargs))
 
 

@@ -139,9 +139,9 @@ def init_like_grads(
     - `extra_args`: the arguments that the step passes to `optim.update` besides `value`, `grad`,
         `value_fn` and `obj_fn`, which are known from the loss.
 
-    **Returns:** the state, with arrays. If the model has `jax.ShapeDtypeStruct`s, so has the state,
-    each with its sharding, and no array is made: for a restore, or for devices that this machine
-    lacks. A leaf whose dtype an update widens has the wider dtype.
+    **Returns:** the state, with arrays. If the model has `jax.ShapeDtypeStruct`s, the state has
+    them too, each with its sharding, and no array is made. Use that for a restore, or for devices
+    that this machine lacks. A leaf whose dtype an update widens has the wider dtype.
     For a model on a mesh, a leaf that matches no parameter gets the sharding that the compiler
     chooses; to know it, the update is compiled, but not the loss.
 

@@ -1,4 +1,4 @@
-"""`jit`: one program for functions that are made again and do the same."""
+"""`jit`: one program for all functions that do the same, such as a step that is made again."""
 
 import copy
 import functools
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class JittedFunction(Generic[P, T]):
-    """The result of `canonopt.jit`, which is used like that of `jax.jit`."""
+    """The result of `canonopt.jit`. Use it like the result of `jax.jit`."""
 
     __wrapped__: Callable[P, T]
 
@@ -34,13 +34,13 @@ class JittedFunction(Generic[P, T]):
         jitted = self._canonopt
         return jitted.calls(jitted, args, kwargs)
 
-    # --- for the reader of functions ----------------------------------------------------------
+    # --- for `_identity`, which reads functions -------------------------------------------------
 
     @property
     def __captured_options__(self) -> dict[str, Any]:
         return self._canonopt.options
 
-    # --- as `jax.jit` has them --------------------------------------------------------------------
+    # --- the methods of `jax.jit` ---------------------------------------------------------------
 
     def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Lowered:
         return self._made_plain(args, kwargs).lower(*args, **kwargs)
@@ -52,7 +52,7 @@ class JittedFunction(Generic[P, T]):
         return self._made_plain(args, kwargs).eval_shape(*args, **kwargs)
 
     def _made_plain(self, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Return the result of `jax.jit`, and call it from now on: it knows what it has traced."""
+        """Return the result of `jax.jit`. Later calls without a program use its cache."""
         note_calls(read_call(self._canonopt.fn, (*args, *kwargs.values())))
         self._canonopt.calls.is_plain = True
         return self._canonopt.plain
@@ -78,7 +78,7 @@ class JittedFunction(Generic[P, T]):
         return functools.partial(jit, **self.__captured_options__), (self.__wrapped__,)
 
     def __deepcopy__(self, _: Any) -> "JittedFunction[P, T]":
-        return copy.copy(self)  # as with `jax.jit`, a copied trainer jits the first one's method
+        return copy.copy(self)  # as with `jax.jit`, a copied trainer keeps the original's method
 
     def __repr__(self) -> str:
         return f"canonopt.jit({self.__wrapped__!r})"
@@ -92,9 +92,9 @@ class _Jitted:
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         self.fn = self.wrapped = fn
         self.options = options
-        # `jax.jit` checks both, and its result is called where a program cannot be shared.
+        # `jax.jit` checks `fn` and the options. Its result runs where no program can be shared.
         self.plain: Any = jax.jit(fn, **options)
-        # Other results of `jit` for the same function have the same calls.
+        # All results of `jit` for one function and the same options share one `Calls`.
         self.calls = known_of(fn, "jit", options, Calls)
         statics = statics_of(self.plain)
         self.statics = statics or frozenset()
@@ -117,8 +117,8 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     """Jit a function as `jax.jit` does, with one program for all functions that do the same.
 
     `jax.jit` knows a function by identity. So a step that is made inside of a `fit()` is traced and
-    compiled at each call of `fit()`. Here it runs the same program as long as the function does the
-    same, and the arrays that it captures are arguments of the program.
+    compiled at each call of `fit()`. With `canonopt.jit`, the step runs the same program as long as
+    it does the same. The arrays that it captures are arguments of the program.
 
     ```python
     >>> import canonopt, jax.numpy as jnp
@@ -140,18 +140,18 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     each time it is made, as in `jax.jit`.
 
     A function that changes what it reads while it is traced, asks a captured array for its value,
-    or reads a NumPy array is traced each time, as by `jax.jit`, and the report says why.
+    or reads a NumPy array is traced each time it is made, as with `jax.jit`. The report says why.
 
     **Arguments:**
 
     - `fn`: the function. Without it, the result is a decorator.
     - `options`: the options of `jax.jit`.
 
-    **Returns:** a function that is called as one of `jax.jit`, with its methods: `lower`, `trace`,
-    `eval_shape` and `clear_cache`. After that it acts as one of `jax.jit`, not shared.
+    **Returns:** a function like those of `jax.jit`, with the methods `lower`, `trace`, `eval_shape`
+    and `clear_cache`. A call of one of these ends the sharing: later calls act as with `jax.jit`.
 
     **Raises:** the errors of `jax.jit`, and `DeletedArrayError` if a captured array was deleted or
-    donated: its data is not in the program.
+    donated, since the program holds no copy of the array.
     """
     if fn is NOT_GIVEN:
         return functools.partial(jit, **options)

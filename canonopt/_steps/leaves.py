@@ -1,4 +1,4 @@
-"""Types and shardings of leaves, as `jax.jit` has them in its key, and arrays that have them.
+"""Types and shardings of leaves, as in the key of `jax.jit`, and conversions of leaves to them.
 
 `apply_updates` keeps the types of a model.
 """
@@ -49,7 +49,7 @@ def as_type(leaf: Any, wanted: Any) -> Any:
 
 
 def uncommitted(array: Any) -> jax.Array:
-    """Return `array`, not committed to a device. A committed one is copied through the host."""
+    """Return `array`, not committed to a device. A committed array is copied through the host."""
     if isinstance(array, jax.Array) and not array.committed:
         return array
     # `jnp.asarray` would not do: it compiles a copy for each shape.
@@ -129,7 +129,7 @@ def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding
     depths = sorted({len(path) for path in params_at}, reverse=True)
     shardings = []
     for path, leaf in jtu.tree_leaves_with_path(types):
-        # The longest path comes first: the path of a parameter may end with that of another.
+        # The longest path comes first: one parameter's path may end with another parameter's path.
         at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
         match = next((param for param in at if param is not None), None)
         if match is not None and match.shape == leaf.shape:
@@ -156,15 +156,15 @@ def commit(state: Any, sharding: Sharding) -> Any:
 def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
     """Return the argument for an array that a function captures, in a call with `given`.
 
-    Returns None if a program cannot take it as an argument as `jax.jit` takes it as a constant.
+    Returns None if an argument would act differently from the constant that `jax.jit` makes.
     """
     if isinstance(array, jax.core.Tracer):
         return array
     if not array.committed or is_with_any(array, given):
         # The call may donate the array that it captures.
         return as_type(jnp.copy(array), array) if donates else array
-    # A constant does not commit the results of a program to a device, an argument does. But a copy
-    # on one device has neither another memory nor a sharding in its type.
+    # A committed argument commits the results of a program to its devices, a constant does not. So
+    # the argument is an uncommitted copy, unless that loses the memory or the sharding in the type.
     memory = next(iter(array.devices())).default_memory().kind
     is_plain = array.sharding.memory_kind in (None, memory) and array.is_fully_addressable
     is_typed = any(jax.typeof(array).sharding.spec)
@@ -181,7 +181,7 @@ def is_with_any(array: jax.Array, given: list[jax.Array]) -> bool:
 
 
 def _devices(sharding: Sharding) -> tuple[Any, ...]:
-    """Return the devices of a program that takes an array of this sharding, in its order."""
+    """Return the devices of a program that takes an array of this sharding, in the mesh's order."""
     if isinstance(sharding, NamedSharding):
         mesh: Any = sharding.mesh
         return tuple(mesh.devices.flat)
@@ -213,8 +213,8 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
 
     - `params`: the model, any pytree. `None` stays `None`.
     - `updates`: a pytree of the same structure, for example what `optim.update` returns for the
-        gradients of `equinox.filter_grad`. `None` leaves that leaf or subtree unchanged. Leaves
-        that are neither arrays nor numbers must have `None`.
+        gradients of `equinox.filter_grad`. `None` leaves a leaf or subtree of the model unchanged.
+        Leaves that are neither arrays nor numbers need `None`.
 
     **Returns:** a pytree of the type of `params`. Sums are arrays, even those of NumPy arrays and
     of Python numbers, which become weakly typed as in a trace. For a `jax.ShapeDtypeStruct` in the
@@ -267,7 +267,7 @@ def _mismatch(path: _Path, before: str, after: str) -> UpdatesError:
 
 
 def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
-    """Return the path where the structures differ, and the two leaves there, or else two nodes."""
+    """Return the path where the structures differ, and texts of the two leaves or nodes there."""
     in_model, in_updates = _nodes(model), _nodes(updates)
     for path, leaf in jtu.tree_leaves_with_path(model):
         if path not in in_updates:

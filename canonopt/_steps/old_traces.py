@@ -1,8 +1,8 @@
 """Functions for which JAX may use an old trace.
 
 `jax.lax.cond`, `jax.checkpoint`, an inner `jax.jit` and others trace a function once. JAX finds
-that trace by the function, and goes on with it even if a value that the function reads has changed.
-An equal function that is made again is traced anew, so the two may not share a program.
+that trace by the function object, and uses it even if a value that the function reads has changed.
+But JAX traces a new function that does the same, so these two functions may not share a program.
 """
 
 import functools
@@ -20,7 +20,7 @@ from .._python_internals.weak import WeakIdMap, token_of
 # was seen first; None after a change.
 _first: WeakIdMap[dict[Any, int | None]] = WeakIdMap()
 
-_UNKNOWN = "<unknown>"  # JAX has this in place of the place of an object that is called
+_UNKNOWN = "<unknown>"  # stands for the place of a callable object, which JAX does not know
 
 
 class _Uncounted(dict[int, Any]):
@@ -31,10 +31,10 @@ class _Uncounted(dict[int, Any]):
 
 
 def _noted(fn: Any) -> tuple[dict[Any, int | None], Any]:
-    """Return what is noted of a function and of the methods of its object, and its key there.
+    """Return the notes on a function, or on all methods of its object, and its key in them.
 
-    The methods of one object are one function to JAX, since they are equal. Raises TypeError if no
-    weak reference to it is possible.
+    JAX takes two bound methods of one object and one function for the same function, since they are
+    equal. Raises TypeError if the function or the object takes no weak reference.
     """
     is_method = isinstance(fn, types.MethodType)
     owner, key = (fn.__self__, token_of(fn.__func__)) if is_method else (fn, None)
@@ -42,7 +42,7 @@ def _noted(fn: Any) -> tuple[dict[Any, int | None], Any]:
 
 
 def _key_of(fn: Any) -> tuple[Hashable, ...]:
-    # Of an object, its methods read what their code names.
+    # The methods of an object read only the attributes that their code names.
     is_whole = isinstance(fn, types.FunctionType | functools.partial)
     how: dict[str, Any] = {"beside" if is_whole else "now": (fn,)}
     return read(**how, library_cells=_Uncounted()).key
@@ -52,11 +52,11 @@ def _note(fn: Any, now: int | None) -> bool:
     """Note a hash of what a function reads now; return False if it has ever read anything else."""
     try:
         known, key = _noted(fn)
-    except TypeError:  # JAX needs a weak reference, too
+    except TypeError:  # JAX needs a weak reference too, and so keeps no trace
         return True
     first = known.setdefault(key, now)
     if first != now:
-        known[key] = None  # it stays None: JAX may have traced it with either
+        known[key] = None  # and stays None: JAX may have traced with either value
     return first == now
 
 
@@ -69,14 +69,14 @@ def note_calls(reading: Reading) -> None:
     """Note what all functions in a reading read now: JAX may trace any of them."""
     words = 0
     for function in _functions_in(reading):
-        # 100 hooks that each lead to all of a large trainer took 8 s.
+        # Without a limit, 100 hooks that each lead to all of a large trainer took 8 s.
         key = _key_of(function) if words < MAX_WORDS else None
         words += len(key or ())
         _note(function, hash(key) if key else None)
 
 
 def forget_calls(reading: Reading) -> None:
-    """Note that JAX may have any trace of the functions in a reading."""
+    """Note that JAX may have traced the functions in a reading with any other values."""
     for function in _functions_in(reading):
         _note(function, None)
 
@@ -88,9 +88,9 @@ def _functions_in(reading: Reading) -> list[Any]:
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """Return the numbers of the objects in a reading that JAX may have traced before.
 
-    `places` has the places of the functions that the program shows. An inner jit may have traced
-    any other, and so may a function whose place JAX does not know. Equal functions may be defined
-    in other places, so the numbers find the functions in another reading with this key.
+    `places` has the places of the inner functions that the program shows. If an inner jit may hide
+    its trace, or if a place is unknown, JAX may have traced any function of the reading. An equal
+    function may be defined in another place, but has the same number in each reading of this key.
     """
     hides = reading.hides_traces or _UNKNOWN in places
     objects = reading.objects if places or hides else ()
@@ -107,7 +107,7 @@ def has_old_trace(inside: Collection[int], reading: Reading) -> bool:
 def _traced(value: Any) -> tuple[Any, str | None]:
     """Return the function by which JAX finds a trace, and its place as JAX has it."""
     jitted = jitted_by_equinox(value)
-    # Equinox passes its function as a static argument.
+    # `equinox.filter_jit` jits a function of its own, and passes the user's as a static argument.
     function, fn = (value, value) if jitted is None else (value.__wrapped__, jitted.__wrapped__)
     while isinstance(fn, functools.partial | types.MethodType):
         fn = fn.func if isinstance(fn, functools.partial) else fn.__func__

@@ -2,10 +2,10 @@
 
 `cut` is for the arguments of a call, `Output` for its result. Modules that came out of a call, or
 went into one, are known by identity, so their leaves are not collected again. That is sound only
-for a module that cannot change: one of frozen modules, tuples, arrays and immutable values. Others,
-for example a module with a list in it, are cut anew each time. An array that is changed in place,
-as NumPy's can be, is the same array. `object.__setattr__` on a module goes unnoticed, except for
-another `__class__`, which reloaders such as IPython's `%autoreload` give to live objects.
+for a module that cannot change: it consists of frozen modules, tuples, arrays and immutable values.
+Any other module, for example one with a list, is cut anew each time. A NumPy array that is changed
+in place stays the same array. `object.__setattr__` on a module goes unnoticed, except if it changes
+`__class__`, as reloaders such as IPython's `%autoreload` do with live objects.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ from .._identity import ATOMS, attributes_of
 from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap
 
-# A pytree without its arrays: its structure, and each leaf that is not an array with its place.
-# Modules are such leaves, without their own arrays.
+# A pytree without its arrays: its structure, and each leaf that is not an array, after its index.
+# A module counts as one leaf, which is its `_StaticModule`.
 Static: TypeAlias = tuple[Any, tuple[tuple[int, Any], ...]]
 _MAX_EQUAL = 64
 
@@ -36,8 +36,8 @@ _MAX_EQUAL = 64
 class _StaticModule:
     """A module without its arrays.
 
-    Two of them are equal if `equinox.filter_jit` would take one for the other: if their structures
-    and leaves are equal by `==`.
+    As for `equinox.filter_jit`, two static modules are equal if their structures and leaves are
+    equal by `==`.
     """
 
     __slots__ = ("__weakref__", "_equals", "_hash", "static")
@@ -45,7 +45,7 @@ class _StaticModule:
     def __init__(self, static: Static) -> None:
         self.static = static
         self._hash: int | None = None
-        # Some equal objects. A program has one of them, and so keeps those of other known modules.
+        # Some equal objects. A program that holds one keeps the others alive, for `_Known.static`.
         self._equals: tuple[_StaticModule, ...] = ()
 
     def __hash__(self) -> int:
@@ -65,7 +65,7 @@ class _StaticModule:
         other._equals = (self, *other._equals[: _MAX_EQUAL - 1])
         return True
 
-    # --- for the reader of functions, which reads exact values --------------------------------
+    # --- for `_identity`, which reads functions with exact values --------------------------------
 
     def __canonical_key__(self, _: object) -> Hashable:
         return "module"
@@ -124,7 +124,7 @@ _array_types: set[type] = {np.ndarray, _Place}
 def _is_array(leaf: Any) -> bool:
     if type(leaf) in _array_types:
         return True
-    # A tracer is not remembered: its type does not say whether it is an array.
+    # The type of a tracer is not remembered: it does not say whether a tracer is an array.
     if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
         _array_types.add(type(leaf))
     return eqx.is_array(leaf)
@@ -134,10 +134,10 @@ def _is_array(leaf: Any) -> bool:
 
 
 class _Known(NamedTuple):
-    """A known module: its arrays, its static rest, itself and the modules of the user's inside.
+    """A known module: its arrays, its static rest, itself, and the user's modules inside of it.
 
     A static leaf, such as a closure, may refer to the module, so these references are weak. The
-    programs that the static rest belongs to keep it.
+    programs that were made for the static rest keep it alive.
     """
 
     arrays: list[Any]
@@ -158,7 +158,7 @@ def _known_or_cut(module: Any) -> tuple[list[Any], _StaticModule]:
             return known.arrays, static
     arrays, static = _cut_module(module)
     if known is _NEW:
-        # It takes as long as the rest to find out if it can change, so the first call does not.
+        # Checking whether the module can change would double the time, so the first call does not.
         _known.set(module, None)
     elif (modules := _modules_in(module)) is not None:
         references = [(weakref.ref(each), type(each)) for each in modules]
@@ -176,7 +176,7 @@ def _cut_module(module: Any) -> tuple[list[Any], _StaticModule]:
 def _modules_in(module: Any) -> list[Any] | None:
     """Return a module and the modules of the user's inside of it; None if it can change.
 
-    It cannot if it consists of frozen modules, tuples, arrays and constants.
+    A module cannot change if it consists of frozen modules, tuples, arrays and constants.
     """
     pending, modules = [module], []
     while pending:
@@ -187,7 +187,7 @@ def _modules_in(module: Any) -> list[Any] | None:
                 return None
         else:
             children, static = level
-            # A reloader replaces the class of a named tuple too, which takes no weak reference.
+            # A reloader also replaces a named tuple's class, and a tuple takes no weak reference.
             is_named = static is type(node) and is_library_class(static)
             is_tuple = node is None or type(node) is tuple or is_named
             if not (is_tuple or (_is_module(node) and _is_frozen(node) and _is_constant(static))):
@@ -202,7 +202,7 @@ _flatten_one_level = jtu.default_registry.flatten_one_level
 
 
 def _is_frozen(module: Any) -> bool:
-    # `__init__` may still run and set attributes, and others may if the class allows it.
+    # `__init__` may still run and set attributes, or the class may let any code set them.
     try:
         for name, value in attributes_of(module).items():
             setattr(module, name, value)
@@ -259,8 +259,8 @@ class Output:
     def build(self, arrays: list[Any]) -> Any:
         """Return the result of the function, with these arrays.
 
-        Modules get a copy of their attributes, which takes half as long as to unflatten them, and
-        are known from then on.
+        A module gets a copy of its attributes, which takes half as long as unflattening it, and is
+        known from then on.
         """
         steps, known = self._plan
         built = arrays.copy()
@@ -283,12 +283,12 @@ class Output:
 
     @functools.cached_property
     def _plan(self) -> tuple[list[Any], list[Any]]:
-        """Return the steps in which an output is built, and the modules that are known then.
+        """Return the steps that build an output, and the modules that are known afterwards.
 
-        A step is for one node: its class if it is a module, else its structure; its attributes or
-        its children; and those of them that are built, each with its place among the arrays and the
-        nodes of earlier steps. A known module is its place, the places of its arrays, its static
-        rest, and the places of the user's modules in it, with their classes.
+        Each step builds one node. It has the class of a module, or else the node's structure; the
+        attributes or the children; and which of these to replace, each with its place among the
+        arrays and the nodes of earlier steps. A known module has its place, the slice of its
+        arrays, its static rest, and the places of the user's modules in it, with their classes.
         """
         treedef, *leaves = self.structure
         tree = treedef.unflatten(leaves)

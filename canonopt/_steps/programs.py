@@ -1,10 +1,10 @@
-"""One program for functions that are made again: which call may run which program.
+"""One program for all functions that do the same: which call may run which program.
 
-`Calls` has the calls of one function object. The first call with arguments of a kind reads all that
-the function and its arguments bring, and looks up the program for that key. A program is a result
-of `jax.jit` for the function without the arrays that it captures: these are an argument. It has one
-trace, so a function never runs the trace of another without such a look. A function that cannot be
-shown to be the same is called as `jax.jit` calls it.
+`Calls` has the calls of one function object. The first call with arguments of a kind reads the
+function and the static parts of its arguments, and looks up the program for the key. A program is a
+result of `jax.jit` for the function, with the captured arrays as an argument. A program has one
+trace, so a function runs the trace of another function only after that lookup. A function that
+cannot be shown to do the same as another runs as under `jax.jit`.
 """
 
 import functools
@@ -53,7 +53,7 @@ class Jitted(Protocol):
     fn: Any  # is read, and copied with tracers in place of the arrays that it captures
     wrapped: Callable[..., Any]  # `jax.jit` gets it: its name and signature count
     options: dict[str, Any]
-    plain: Any  # the result of `jax.jit` for it
+    plain: Any  # the result of `jax.jit` for `wrapped`
     statics: frozenset[int | str]  # the static arguments, by number and by name
     # Other values that are read, which `plain` takes after the arguments.
     beside: tuple[Any, ...]
@@ -67,10 +67,10 @@ class Jitted(Protocol):
 
 
 class Program:
-    """A result of `jax.jit` for a function without the arrays that it captures, for one trace."""
+    """A result of `jax.jit` that takes a function's captured arrays, too, and has one trace."""
 
     bytes = 0  # the bytes of its constants
-    inside: tuple[int, ...]  # the numbers of the objects read that JAX has traced inside of it
+    inside: tuple[int, ...]  # the numbers of the read objects that JAX may have traced inside
     template: Template  # the template of the structure of its output
 
     def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
@@ -86,12 +86,12 @@ class Program:
         # Reports ask for these.
         vars(call)["__canonical_call__"] = _users_call
         vars(call)["__canonical_trace__"] = functools.partial(_traced_again, mark)
-        # By another signature, JAX would find other arguments for negative numbers.
+        # With `CAPTURED` in the signature, JAX would resolve negative argument numbers differently.
         options = {**jitted.options, **(argument_options(jitted.plain) or {})}
         self.call = jit_with_captured(call, jitted.wrapped, options)
         self.structure = structure  # the structure of the arguments in its trace
         self.returns_tree = _returns_tree(jitted)
-        self.pinned = pinned  # the key has the ids of these
+        self.pinned = pinned  # the objects whose ids are in the key
 
 
 def _returns_tree(jitted: Jitted) -> bool:
@@ -109,7 +109,7 @@ def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any
 def _traced_again(
     mark: object, trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Callable[[], tuple[Any, Sequence[Any]]]:
-    """Return a function that traces the function of this call again, and finds its arrays."""
+    """Return a function that traces this call again, and returns the trace and captured arrays."""
     jitted = _thread.jitted
 
     def again() -> tuple[Any, Sequence[Any]]:
@@ -161,7 +161,7 @@ class _Tracing:
             for leaf in leaves:
                 jax.typeof(leaf)
         except TypeError:
-            return result  # JAX refuses it, and names the place
+            return result  # JAX refuses the leaf, and its error names the place
         self.output = output
         return result if _returns_tree(self.jitted) else leaves
 
@@ -189,7 +189,7 @@ class _Use:
         __tracebackhide__ = True
         array = self._committed
         if array is not None and not is_with_any(array, _arrays_in(args, kwargs)):
-            return _UNTRACED  # these are on other devices
+            return _UNTRACED  # the arguments are on other devices
         outer, _thread.jitted = _thread.jitted, jitted
         try:
             result = self.program.call(*args, **self.captured, **kwargs)
@@ -235,7 +235,7 @@ class Calls:
     """The calls of one function object.
 
     Its programs are found by what `jax.jit` compares: types of arrays, structure, and static values
-    by type and `==`. So within one function, calls hit as they do with `jax.jit`.
+    by type and `==`. So calls of one function hit and miss as with `jax.jit`.
     """
 
     __slots__ = ("__weakref__", "_by_kind", "_last", "_steady", "is_plain")
@@ -243,10 +243,10 @@ class Calls:
     def __init__(self) -> None:
         self._by_kind: dict[Hashable, _Use] = {}
         self._last: _Use | None = None
-        # The program of the last two calls is tried first: that costs less than to look at the
-        # arguments, but 0.8 ms if it fails.
+        # If the last two calls ran one program, that program is tried first: a try costs less than
+        # a look at the arguments, but 0.8 ms if it fails.
         self._steady: _Use | None = None
-        self.is_plain = False  # whether new kinds of arguments are called as `jax.jit` calls them
+        self.is_plain = False  # True if `jax.jit` runs the calls with new kinds of arguments
 
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
@@ -294,7 +294,7 @@ class Calls:
         Raises `NotTraced` if JAX has forgotten it.
         """
         use = self._last
-        with unwatched():  # it is not a call of the user's
+        with unwatched():  # reports count only the user's own calls
             if use is None:
                 return jitted.plain.trace(*args, *jitted.beside).jaxpr
             return use.program.call.trace(*args, **use.captured).jaxpr
@@ -334,7 +334,7 @@ def known_of(
     try:
         known, whole = _known.setdefault(owner, {}), (key, *leaves, structure)
         return known[whole] if whole in known else known.setdefault(whole, make())
-    except TypeError:  # it takes no weak reference, or an option has no hash
+    except TypeError:  # `owner` takes no weak reference, or an option has no hash
         return make()
 
 
@@ -348,9 +348,9 @@ def _started(
     kwargs: dict[str, Any],
     keep: Callable[[_Use], None],
 ) -> tuple[_Use | None, Any]:
-    """Return the program for a function and arguments of this kind, and its result for these.
+    """Return the program for the first call with arguments of this kind, and the call's result.
 
-    Returns None twice if the function is to be called as `jax.jit` calls it.
+    Returns None twice if `jax.jit` is to run the call.
     """
     __tracebackhide__ = True
     avals, structure, static, _ = kind
@@ -372,7 +372,7 @@ def _started(
     if reason is not None:
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
-        # JAX goes on with what is traced in a context, also outside of it.
+        # JAX uses the traces that it makes in a context outside of the context too.
         (forget_calls if context else note_calls)(reading)
         return None, None
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
@@ -440,7 +440,7 @@ def _trace(
         note_calls(reading)
         if tracing.copy is None or isinstance(error, ExcessError):
             raise
-        # If this trace has changed something, a second one would change it again.
+        # If this trace has changed something, a second trace would change it again.
         if read_call(fn, beside, before=reading).key != reading.key:
             raise
         return _ASKS, None
@@ -450,7 +450,7 @@ def _trace(
     program.inside = traced_inside(places, reading)
     template = template_of(tracing.output, reading.objects)
     after = read_call(fn, beside, before=reading)
-    # An effect may leave an object like the earlier one: `self.cache = {}`.
+    # A trace may put an equal object in the place of the earlier one: `self.cache = {}`.
     is_same = after.key == reading.key and all(map(operator.is_, after.objects, reading.objects))
     if not is_same or (tracing.copy is not None and not tracing.copy.is_unchanged()):
         reason = _CHANGES
@@ -464,12 +464,12 @@ def _trace(
         program.template = template
         return None, tracing.output
     # The trace may have left tracers in new objects, or in a copy, so `jax.jit` traces again. But
-    # if it has changed objects of the user's, a second trace must not change them again.
+    # if the trace has changed objects of the user's, a second trace must not change them again.
     is_left = bool(reading.arrays) and (is_same or template is None)
     return reason, None if is_left else tracing.output
 
 
-# A copy raises these errors: the last two if another thread changes an object meanwhile.
+# `Copy` raises these errors: the last two if another thread changes an object meanwhile.
 _UNCOPIED = (TypeError, RecursionError, ValueError, RuntimeError)
 _WHOLE = (
     "it captures an array in an object that canonopt cannot copy. Pass the array as an argument."
@@ -499,7 +499,7 @@ _RETURNS = (
     "it returns an object that is not one of its arguments. Make that outside of it, or return its "
     "arrays: jax.tree.leaves(object)."
 )
-# JAX does not take `in_shardings` beside a keyword argument.
+# JAX refuses keyword arguments if there are `in_shardings`, and `CAPTURED` is one.
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
 _PLACED = (
     "it captures an array in the memory of a host, on an explicit mesh or on other hosts, and no "

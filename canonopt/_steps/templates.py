@@ -1,6 +1,6 @@
 """The structure of a function's result, without the objects that belong to one call.
 
-A program is shared by functions whose arguments hold other objects that do the same, such as a
+Functions share a program even if their arguments hold different objects that do the same, such as a
 lambda in a model. A template has a slot in the place of each such object; filled with the objects
 that were read for another function, it is the structure of that function's result.
 """
@@ -29,7 +29,7 @@ class _Slot:
 
 
 class _Other(Exception):
-    """A mutable object or a function that was not read."""
+    """Raised for a mutable object or a function that was not read."""
 
 
 @attrs.frozen(eq=False)
@@ -47,7 +47,7 @@ class Template:
 
 
 def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
-    """Return the template of a structure; None if it holds any other mutable object or function."""
+    """Return the template of a structure; None if it holds a mutable object not in `objects`."""
     places = {id(value): i for i, value in enumerate(objects)}
 
     def swap(value: Any) -> Any:
@@ -89,11 +89,11 @@ def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
     if data is None:  # it is a leaf, or has no leaf at all
         return structure
     kind, static = data
-    swap(kind)  # a class that the function made belongs to it
+    swap(kind)  # raises `_Other` for a local class that was not read
     children = structure.children()
     made = [_swapped_structure(child, swap) for child in children]
     if kind is dict and all(_swapped(key, swap) is key for key in static):
-        new = static  # JAX makes a list of the keys
+        new = static  # JAX itself made this list of the keys
     else:
         new = _swapped(static, swap)
     if new is static and all(map(operator.is_, made, children)):
