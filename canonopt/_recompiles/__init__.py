@@ -1,9 +1,9 @@
-"""Why a function was traced or compiled again.
+"""Find out why a function was traced or compiled again.
 
-canonopt hears of each miss of a jit cache. From a miss it makes the record of a call, finds the
-differences from the nearest earlier call, and the lines to write. Other rooms may use the counters
-(`compile_log`, `record_everywhere`, the assertions, the guard), the logs, and `Cause.lines`, which
-renders a cause for every report.
+canonopt hears of each miss of a jit cache. For each miss, it records the call, finds how the call
+differs from the nearest earlier call, and gives advice. Other rooms may use the counters
+(`compile_log`, `record_everywhere`, the assertions, `no_recompiles`), the logs, and `Cause.lines`,
+which renders a cause for every report.
 """
 
 from .limits import assert_max_compiles as assert_max_compiles

@@ -1,6 +1,6 @@
-"""How two calls differ: a `Difference` for each path, with the facts that rules ask for.
+"""Find how two calls differ: one `Difference` for each path, with the facts that rules ask for.
 
-`nearest` finds the earlier call that a new one is compared with.
+`nearest` finds the earlier call to compare a new call with.
 """
 
 import functools
@@ -26,7 +26,7 @@ from .records import (
     text_leaf,
 )
 
-# The kinds of a difference, from the structure to the values to their placement.
+# The kinds of differences, most important first: structure, then values, then placement.
 KINDS = (
     *("function", "transformation", "structure", "none", "callable", "static value", "scalar"),
     *("shape", "dtype", "weak type", "sharding", "commitment", "memory kind"),
@@ -58,17 +58,17 @@ def listed(names: Sequence[str]) -> str:
 
 
 def cut_to_difference(before: str, after: str) -> tuple[str, str]:
-    """Cut two different texts to where they differ."""
+    """Shorten two different texts so that both show the place where they differ."""
     pairs = enumerate(zip(before, after, strict=False))
     same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
-    # `shortened` cuts the end. If the difference is there, the beginning is cut as well.
+    # `shortened` cuts off the end. If the texts first differ there, cut off the beginning, too.
     start = same - MAX_SHOWN // 2 if same > MAX_SHOWN - 20 else 0
     head = "..." if start else ""
     return shortened(head + before[start:]), shortened(head + after[start:])
 
 
 def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
-    """Return the texts of two static values, with places if functions have the same text."""
+    """Return the texts of two static values, and where each was made if only their code differs."""
     if before.text != after.text or before.code == after.code:
         return before.text, after.text
     return before.text + before.made, after.text + after.made
@@ -78,7 +78,7 @@ def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
 
 
 class Part(NamedTuple):
-    """A part of two static values, under its name."""
+    """A named part of a static value, as it was in the earlier call and as it is now."""
 
     name: str
     before: Leaf
@@ -113,13 +113,13 @@ class Part(NamedTuple):
 
     @property
     def is_another_dynamic_int(self) -> bool:
-        """Return True for two specs with other dynamic ints, which are part of a program."""
+        """Return True if the dynamic ints of two specs differ. A program includes such ints."""
         ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
         return ints_in(self.before.text) != ints_in(self.after.text)
 
     @property
     def label(self) -> str:
-        """Return `tx` of `captured variable 'tx'`."""
+        """Return the quoted part of the name: `tx` for `captured variable 'tx'`."""
         return [*self.name.split("'"), self.name][1]
 
 
@@ -194,7 +194,7 @@ class Difference:
         return shortened(leaf.text)
 
     def _static_texts(self) -> tuple[str, str]:
-        # If a function is never shared, another object in it is not the reason.
+        # If canonopt never shares a function, `hidden` is not the reason.
         part = self.visible or (None if self.why_not_shared else self.hidden)
         before, after = self.before, self.after
         names = names_of(before, after)
@@ -218,7 +218,7 @@ class Difference:
     def narrowed(self) -> "list[Difference]":
         """Return the differences in the numbers of a spec, or in an item or a field of a record."""
         part = self.visible or self.hidden or self.function
-        if self.is_function and part.name.startswith("."):  # of a spec that it captures
+        if self.is_function and part.name.startswith("."):  # a captured spec's parameter
             return [self]
         field = part.after.is_own and _FIELD.fullmatch(part.name)
         if field and (field["name"] or part.before.kind != "value"):
@@ -255,9 +255,9 @@ class Difference:
 
     @functools.cached_property
     def visible(self) -> Part | None:
-        """Return the part that is another optimizer, or else the innermost that looks different.
+        """Return the part that is another optimizer, else the innermost part that looks different.
 
-        Returns None if there is neither, or if the values are two optimizers.
+        Returns None if there is no such part, or if the values themselves are two optimizers.
         """
         if self.is_object or self.whole.is_another_optimizer:
             return None
@@ -272,8 +272,8 @@ class Difference:
 
     @property
     def hidden(self) -> Part | None:
-        """Return the innermost part that is another object; None if there is none."""
-        if self.before.kind == "transformation" or self.is_object:  # it is told as it was built
+        """Return the innermost part that differs and is no function or optimizer, or None."""
+        if self.before.kind == "transformation" or self.is_object:  # its text shows its parts
             return None
         return next((part for part in self.parts if part.before.kind == "value"), None)
 
@@ -284,7 +284,7 @@ class Difference:
 
     @property
     def function(self) -> Part:
-        """Return the values, or the outermost function or transformation in them that differs."""
+        """Return the outermost function or transformation that differs, or else the whole value."""
         if self.before.kind != "value" or self.visible is not None or self.is_object:
             return self.whole
         inside = (part for part in reversed(self.parts) if part.before.kind != "value")
@@ -347,7 +347,7 @@ class Difference:
 
     @property
     def also_optimizer(self) -> str:
-        """Return words on an optimizer that differs in an object that a function is called with."""
+        """Return words on an optimizer that differs in the static `self` of a method."""
         parts = (p for p in reversed(self.parts) if "canonopt.dynamic(" not in p.before.text)
         named = (part.label for part in parts if part.is_of_optax)
         words = ". Build {} from canonopt, with canonopt.dynamic(number) for numbers that change"
@@ -384,7 +384,7 @@ class Difference:
 
     @property
     def of_jit(self) -> str:
-        """Return words on the jit that a function which is made again needs."""
+        """Return words on the jit to use for a function that is made again."""
         if not (self.is_function and self.may_take_our_jit):
             return ""
         words = f". The step that is made again needs {self.our_jit}, too"
@@ -393,7 +393,7 @@ class Difference:
 
     @property
     def redefined(self) -> str:
-        """Return the class that was defined again, of the values or of a part that differs."""
+        """Return the name of the class, of a part or of the values, that was defined again."""
         parts = (*self.parts, self.whole)
         again = next((p.after.type for p in parts if p.is_class_defined_again), "")
         return again.rpartition(".")[2]
@@ -410,7 +410,7 @@ class Difference:
     def why_not_shared(self) -> str:
         if not self.is_static or self.before.kind == "value" or self.parameter:
             return ""
-        # A library's jit does not share, and functions that are the same to canonopt can be shared.
+        # No reason is needed if a library's jit is used, or if canonopt can share the values.
         is_moot = self.is_jitted_elsewhere if self.is_function else self.is_same_to_canonopt
         is_moot |= self.kind == "transformation" and any(p.before.is_of_optax for p in self.parts)
         # If a visible part differs, these are two configurations, which must not be merged.
@@ -424,7 +424,7 @@ class Difference:
 
     @property
     def is_jitted_elsewhere(self) -> bool:
-        """Return True if a library jits the function, or JAX a wrapper of it, or it is lowered."""
+        """Return True if a library jits the function, JAX jits a wrapper, or the user lowers it."""
         new = self.new
         packages = {module.partition(".")[0] for module in new.caller.through}
         libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
@@ -449,8 +449,8 @@ class Difference:
 
     @property
     def as_array(self) -> str:
-        """Return words on an array in the place of a static value."""
-        words = ", in an argument of its own"  # only a number becomes an array itself
+        """Return words on how to pass an array in place of a static value."""
+        words = ", in an argument of its own"  # only a number becomes an array as a whole
         if self.is_of_flax:
             words = ", by nnx.data"
         elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
@@ -464,14 +464,14 @@ class Difference:
 
     @property
     def for_dynamic(self) -> str:
-        """Return words on the holder of the optimizer, if a dynamic number needs more of it.
+        """Return words on how the holder of the optimizer has to change for a dynamic number.
 
-        Classes have to declare an optimizer as data.
+        The class of the holder has to declare the optimizer as data.
         """
         words = self.not_static
         holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
         if self.path.removesuffix(self.parameter) + UNNAMED_STATIC in self.new.leaves:
-            return words  # it is data
+            return words  # the optimizer is data already
         if self.is_of_flax:
             words += ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
         elif holder is not None and holder.type.endswith("TrainState"):
@@ -519,14 +519,14 @@ class Difference:
 
     @property
     def one_dtype(self) -> str:
-        """Return the dtype of the array in one call, if the number in the other has it, too."""
+        """Return the common dtype of both calls, such as `jnp.float32`, or `dtype` without one."""
         before, after = as_traced(self.before, self.after), as_traced(self.after, self.before)
         is_one = before.dtype == after.dtype != ""
         return f"jnp.{after.dtype}" if is_one else "dtype"
 
     @property
     def of_updates(self) -> str:
-        """Return words on a leaf of floats inside of an argument, whose dtype updates may widen."""
+        """Return words on a float leaf inside an argument, since updates may widen the leaf."""
         is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))
         words = ", also where the function returns it, as canonopt.apply_updates does for a model"
         is_of_model = self.path != self.root and not self.new.in_state(self.place)
@@ -554,7 +554,7 @@ def array_kinds(before: Leaf, after: Leaf) -> list[str]:
     unknown = set()
     if None in (before.committed, after.committed):
         unknown = {"memory kind", "commitment", "sharding"}
-    # A change from one device to a mesh is a sharding, whether arrays are committed or not.
+    # A change from one device to a mesh is a change of sharding, committed or not.
     if before.devices > 1 or after.devices > 1:
         unknown.add("commitment")
     return [kind for kind in kinds if kind not in unknown]
@@ -564,7 +564,7 @@ def array_kinds(before: Leaf, after: Leaf) -> list[str]:
 
 
 def differences(old: Call, new: Call) -> Iterator[Difference]:
-    """Yield the differences that JAX sees; if none, others that may be why JAX has compiled."""
+    """Yield the differences that JAX sees, or else a change that may have made JAX compile."""
     found = _differing(old, new)
     if (first := next(found, None)) is not None:
         yield first
@@ -590,8 +590,8 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
         if path == TRANSFORMS or (gone and is_inside(path, gone)):
             continue
         if before is None or after is None:
-            # An argument that only one of the calls has is a difference already. Our jit compares
-            # more settings, which other calls lack.
+            # If only one call has an argument, the path of the argument differs already. Our jit
+            # compares more settings, which calls of other jits do not record.
             is_more = old.is_jitted_by_canonopt != new.is_jitted_by_canonopt
             if path.startswith((GIVEN, OPTION)) or (is_more and path.startswith(CONTEXT)):
                 continue
@@ -607,12 +607,12 @@ def _is_same(before: Leaf, after: Leaf, is_function: bool) -> bool:
     old, new = as_traced(before, after), as_traced(after, before)
     if old.is_array:  # the token would not do: a tracer has no placement
         return new.is_array and not array_kinds(old, new)
-    # A static argument may be in two calls of which only one is shared.
+    # If only one of the calls is by `canonopt.jit`, equal static values have different tokens.
     is_one = before.digest == after.digest and not is_function
     return is_one and before.is_shared != after.is_shared
 
 
-_MAX_COUNTED = 64  # a call with so many differences is far enough off
+_MAX_COUNTED = 64  # the most differences to count: a call with more is far off
 
 
 def nearest(
@@ -620,13 +620,13 @@ def nearest(
 ) -> list[Difference]:
     """Return the differences of a call from the nearest of at least one earlier call.
 
-    `wanted` returns how many programs that differ so are likely wanted.
+    `wanted` returns how many programs with such a difference the user likely wants.
     """
     # There may be 16 earlier calls, so each comparison stops early.
     found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
-    # The optimizer counts first, since a loop goes on with the one it began with. Then come calls
-    # from which this one need not differ. Among equally near calls, the last counts, which a loop
-    # ran just before.
+    # Different optimizers count first, since a loop keeps the optimizer that it began with. Next
+    # count differences that the user likely wants. Among equally near calls, the last is taken,
+    # because a loop ran it just before.
     optimizers = [sum(d.kind == "transformation" for d in each) for each in found]
     is_wanted = [any(wanted(d) > 1 for d in each) for each in found]
     distances = [(len(each), sum(map(_distance, each))) for each in found]

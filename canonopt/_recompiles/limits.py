@@ -45,7 +45,7 @@ def _check_limit(name: str, limit: Any) -> None:
 
 
 class _Alarm(Recorder):
-    """Raises `error`, warns, or does nothing, by its mode, and says why."""
+    """Raises `error`, warns or does nothing, depending on `mode`. The message has the cause."""
 
     def __init__(self, mode: Mode, error: type[ExcessError]) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class _Alarm(Recorder):
 def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "raise") -> Any:
     """Wrap `fn` so that it raises when it is traced more than `max_traces` times, and says why.
 
-    It goes below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, or above, as in
+    Use it below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, or above, as in
     `canonopt.assert_max_traces(jax.jit(f))`, in any order with the assertions of chex and equinox.
 
     ```python
@@ -90,13 +90,13 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
     ```
 
     A trace is one run of the Python body under a transformation like `jax.jit`. Runs that fail
-    count, and so do those by `.lower()` and `jax.eval_shape`. An eager run does not count.
+    count, and so do runs by `.lower()` and `jax.eval_shape`. An eager run does not count.
 
     **Arguments:**
 
     - `fn`: a function, jitted by `jax.jit`, `equinox.filter_jit` or `jax.pmap` or not, or an object
-        with a jitted `__call__`. Without it, a decorator is returned.
-    - `max_traces`: the limit. In a decorator it may stand alone: `@assert_max_traces(2)`.
+        with a jitted `__call__`. Without `fn`, a decorator is returned.
+    - `max_traces`: the limit. In a decorator, the limit may stand alone: `@assert_max_traces(2)`.
     - `mode`: "raise"; "warn", with a `RecompileWarning`; or "record", which only counts, in
         `.log.traces`.
 
@@ -119,8 +119,8 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
 def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode = "raise") -> Any:
     """Wrap `jitted` so that it raises when XLA compiles it more than `max_compiles` times.
 
-    This sees a second compile without a trace: for an array that is committed, sharded or in
-    another kind of memory, unlike the one before. The result of `.lower()` counts when it is
+    A second compile counts even without a trace. JAX compiles again if an array is committed,
+    sharded or in another kind of memory, unlike before. The result of `.lower()` counts when it is
     compiled. A backward pass, which JAX compiles later, counts only in `.log.backward_compiles`.
 
     ```python
@@ -139,7 +139,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     **Arguments:**
 
     - `jitted`: a function that `jax.jit`, `equinox.filter_jit` or `jax.pmap` made, or an object
-        with a jitted `__call__`. Without it, a decorator is returned.
+        with a jitted `__call__`. Without `jitted`, a decorator is returned.
     - `max_compiles`, `mode`: as for `assert_max_traces`.
 
     **Returns:** a callable with the same signature. Its attribute `log` has the counts.
@@ -213,8 +213,8 @@ def _counted(fn: Any, limit: _Limit) -> Any:
         if not is_staging() or is_unwatched():
             return fn(*args, **kwargs)
         call = None
-        with contextlib.suppress(Exception):  # an explanation is not worth a failing step
-            # Arguments that are traced have become tracers. Those that are not arrays were static.
+        with contextlib.suppress(Exception):  # a failed explanation must not stop a step
+            # Traced arguments are tracers now, so arguments that are not arrays were static.
             call = call_of(fn, args, kwargs, filtered=True)
         entry = Entry(call, time.perf_counter(), traced=True)
         with misses.lock:
@@ -247,7 +247,7 @@ class _Jitted:
         return self if instance is None else functools.partial(self, instance)
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # a copy is the same object, as of a function
+        return self.__qualname__  # as for a function, a copy is the same object
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._jitted, name)
@@ -293,18 +293,18 @@ def no_recompiles(
 
     A whole training run can stand in the block with `warmup=1`.
 
-    A report compares with the calls that were recorded: those in the block, and those in each
-    `CompileLog` that the program still has, here `log`. Operations that JAX and libraries compile
-    outside of your functions, as for `jnp.ones(n)`, count at your line that ran them, even if JAX
-    reads them from its persistent cache. A trace that fails raises its own error.
+    A report compares a call with the calls recorded in the block, and in each `CompileLog` that the
+    program still has, here `log`. Operations that JAX and libraries compile outside of your
+    functions, as for `jnp.ones(n)`, count at your line that ran them, even if JAX reads them
+    from its persistent cache. A trace that fails raises its own error.
 
     **Arguments:**
 
     - `mode`: "raise", or "warn", with a `RecompileWarning`.
-    - `allow`: the names of functions, or of lines such as `"train.py:12"`, that may be compiled, as
-        a log has them.
-    - `warmup`: how many programs each function may have. With it, a line may compile an operation
-        for several shapes, and again for one shape if a report calls that expected.
+    - `allow`: the names of functions, or of lines such as `"train.py:12"`, that may be compiled,
+        spelled as in a log.
+    - `warmup`: how many programs each function may have. With a `warmup`, a line may compile an
+        operation for several shapes, and again for one shape if a report calls that expected.
 
     **Returns:** a context manager that gives the `CompileLog` of the block.
 
@@ -327,7 +327,7 @@ def no_recompiles(
 
 @contextlib.contextmanager
 def _guarded(mode: Mode, allow: frozenset[str], warmup: int) -> Iterator[CompileLog]:
-    guard = _Guard(mode, allow, warmup)  # each call of a decorated function has its own
+    guard = _Guard(mode, allow, warmup)  # each call of a decorated function has its own guard
     log = guard.log
     with recording(guard, all_threads=True):
         yield log
@@ -348,14 +348,14 @@ class _Guard(_Alarm):
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         if entry.traced and entry.error is None and not self._is_allowed(log):
-            # A trace inside of one that began before the block is not a program, but counts as one.
+            # If an outer trace began before the block, this trace is no program, but counts as one.
             self._check(log, entry, max(_programs(log), 1), "traced")
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
-        # JAX compiles next what the guard has warned of in its trace.
+        # If the guard has warned of a trace, it does not warn again of the compile that follows.
         if entry.refused is False or self._is_allowed(log):
             return
-        # A line counts one program, and as many as a report of it calls avoidable.
+        # A line counts as one program, plus the recompiles that its report calls avoidable.
         again = log.avoidable if log.is_line and entry.compiled_again else 0
         count = 1 + again if log.is_line else _programs(log)
         done = "read from JAX's persistent cache" if compiled.is_hit else "compiled"
@@ -363,7 +363,7 @@ class _Guard(_Alarm):
         self._check(log, entry, count, done)
 
     def _is_allowed(self, log: FunctionLog) -> bool:
-        # A function that is traced inside of another one is a part of it.
+        # A function that is traced inside another function is a part of the outer program.
         return log.name in self.allowed or is_inside_recorded(self)
 
     def _check(self, log: FunctionLog, entry: Entry, count: int, done: str) -> None:
@@ -393,7 +393,7 @@ _HOW_TO_RECORD = (
 
 
 def _told(log: FunctionLog, entry: Entry) -> Cause:
-    """Return why there is an entry, compared with the earlier calls of all logs that are alive."""
+    """Return the cause of an entry, found from the earlier calls in all logs that are alive."""
     earlier = earlier_entries(log, entry)
     if entry.shapes is None:
         entry.compare_with(earlier)

@@ -43,7 +43,7 @@ class Recorder:
     def __init__(self, log: CompileLog | None = None) -> None:
         self.log = CompileLog() if log is None else log
         # The entries that JAX may compile next, by the thread and the name under which it compiles.
-        # An entry without a log is of an operation of JAX or of a library.
+        # An entry without a log stands for an operation of JAX or of a library.
         self.pending: dict[tuple[int, str], tuple[FunctionLog | None, Entry]] = {}
         _known[id(self)] = self
 
@@ -52,11 +52,11 @@ class Recorder:
         return None if by_library else self.log.function_log(name, function)
 
     def add_trace(self, log: FunctionLog, entry: Entry) -> Entry:
-        """Count a trace, and return its entry, as the log does."""
+        """Count a trace in the log, and return the entry of the trace."""
         return log.add_trace(entry)
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry | None:
-        """Count a compile that belongs to a miss, and return its entry, as the log does."""
+        """Count a compile that a miss led to. Return its entry, or None for a backward pass."""
         return log.add_compile(compiled, entry)
 
     def line_of(self, site: str | None) -> FunctionLog | None:
@@ -79,21 +79,21 @@ class Recorder:
         self.pending.clear()
 
 
-# JAX reports only the name of a compile, so each recorder knows whether it waits for one.
+# The live recorders, by id. JAX reports a compile by name, and any of them may wait for the name.
 _known: weakref.WeakValueDictionary[int, Recorder] = weakref.WeakValueDictionary()
 
 
 # --- who records ----------------------------------------------------------------------------------
 
-# Each recorder has the thread that it listens to, or None for all.
+# Each recorder, with the thread that it listens to, or None for all threads.
 _active: list[tuple[Recorder, int | None]] = []
 
 
 class active:
     """Lets a recorder record this thread inside the block, or all threads.
 
-    After the last block JAX is as it was before. This is a class, since a generator is slower, and
-    each call of a watched function runs this. `misses.check` takes longer, and runs before.
+    After the last block, JAX is as it was before. This is a class because each call of a watched
+    function enters the block, and a generator is slower. Callers run the slow `misses.check` first.
     """
 
     __slots__ = ("_entry",)
@@ -141,7 +141,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
 
     A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
     `jax.eval_shape` count, and so do runs that fail. If you wrap a function in `jax.checkpoint`
-    again, the trace of each wrapper counts, even where JAX reuses the function's own. A compile is
+    again, the trace of each wrapper counts, even if JAX reuses the function's trace. A compile is
     one XLA compile. If JAX's persistent cache has the program, it is a cache hit instead. The
     backward pass that `jax.grad` makes of a jitted function is a program of its own, counted in
     `backward_compiles`.
@@ -149,12 +149,12 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     **Arguments:**
 
     - `all_threads`: whether to count the events of other threads in the meantime, too.
-    - `stale`: whether to report cached calls that go on with a value that has changed since they
-        were traced, as `assert_not_stale` finds them. They are in `log.stale` and in the table.
+    - `stale`: whether to report cached calls that go on with a value that has changed since the
+        trace, as `assert_not_stale` finds them. The reports are in `log.stale` and in the table.
 
     **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
-    `log.functions`, `log.helpers` for what JAX and libraries compile, by the line of yours that ran
-    it, and `print(log)` for a table with what differed each time, and whether it could be avoided.
+    `log.functions`, `log.helpers` for the operations that JAX and libraries compile, by your line
+    that ran them, and `print(log)` for a table with each difference, and if it can be avoided.
 
     **Raises:** `UnsupportedVersionError` if this version of JAX does not report what canonopt
     counts: at the start of the block, or at its end if no compile was reported.
@@ -175,7 +175,7 @@ def record_everywhere(recorder: Recorder) -> None:
 
 def _recorders() -> list[Recorder]:
     here = (None, threading.get_ident())
-    # A watched function may call itself.
+    # A recorder is active twice if a watched function calls itself.
     return [*dict.fromkeys(recorder for recorder, thread in [*_active] if thread in here)]
 
 
@@ -209,7 +209,7 @@ _is_compile_due = False
 def check_compiles() -> None:
     """Raise `UnsupportedVersionError` if functions were traced and JAX reports no compile.
 
-    A trace that fails is not compiled. So this compiles a small function to find out, once.
+    JAX does not compile a trace that fails. So this check compiles a small function, once.
     """
     global _is_compile_due
     if is_staging():
@@ -233,7 +233,7 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
 
 
 def is_inside_recorded(recorder: Recorder) -> bool:
-    """Return True if JAX traces a function of which the recorder hears when the trace ends."""
+    """Return True while JAX traces a function that the recorder will count when the trace ends."""
     return any(
         each is recorder and log is not None and not is_jitted_inside(running.miss.function)
         for running in _thread.running
@@ -245,15 +245,15 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 
 
 def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
-    # Nobody asks about functions that a library jits inside of a trace. There may be thousands, so
-    # nothing else comes before.
+    # No recorder counts functions that a library jits inside of a trace. One trace may have
+    # thousands of them, so this check comes first.
     if (_thread.running or is_staging()) and jits_itself(given):
         return None
     recorders = _recorders()
     with _noting_problems(recorders), contextlib.ExitStack() as undo:
         running = _Running(miss := find_miss())
         _thread.running.append(running)
-        undo.callback(_thread.running.remove, running)  # for Ctrl-C, too
+        undo.callback(_thread.running.remove, running)  # also after Ctrl-C
         compiles.listen()  # somebody may have cleared JAX's listeners
         function = users_function(miss.function)
         by_library, name = is_helper(function), name_of(function)
@@ -307,7 +307,7 @@ def _count(running: _Running, traced: bool, program: Any, seconds: float) -> lis
     failure = sys.exception() if program is None else None
     error = None if failure is None else f"{type(failure).__name__}: {failure}"
     outputs = getattr(program, "out_avals", ())
-    # A compile of this name no longer belongs to an earlier miss, even if nobody records this.
+    # A compile of this name no longer belongs to an earlier miss, even if no recorder is active.
     key = threading.get_ident(), name_in_events(miss.jitted)
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)
@@ -351,7 +351,7 @@ def _on_compile(compiled: Compile) -> None:
             if log is None or entry is None:
                 continue
             own = recorder.add_compile(log, entry, compiled)
-            # Otherwise the compile belongs to a call that ended long ago.
+            # If the recorder is not active, the compile belongs to a call that ended long ago.
             if own is not None and (recorder in here or is_by_hand):
                 counted.append((recorder, log, own))
     for recorder, log, entry in counted:

@@ -80,8 +80,8 @@ class Entry(Timed):
     compiled_again: bool = False
     # Whether it was traced inside another trace, and so is a part of that program.
     is_nested: bool = False
-    # Whether `canonopt.jit` traced it to find out if other functions may run the program. If not,
-    # the function is traced once more, which is the same entry.
+    # Whether `canonopt.jit` traced it to find out if other functions may run the program. If they
+    # may not, the function is traced once more, and both traces have one entry.
     is_trial: bool = False
     site: str | None = None  # the line of the user's code that ran it, as `file:line`
     # In the log of a line: the operation of JAX or a library, and for JAX its shapes in and out.
@@ -94,20 +94,20 @@ class Entry(Timed):
 
     @property
     def explanation(self) -> Cause | None:
-        """Return how the call differs from earlier ones, found out when first asked for."""
+        """Return how the call differs from earlier calls. The first use compares the calls."""
         earlier, self._earlier = self._earlier, []
         if earlier and self.call is not None:
             try:
                 self._explanation = explain(self.call, earlier)
-            except Exception as error:  # an explanation is not worth a failing report
+            except Exception as error:  # a failed comparison must not stop a report
                 self._explanation = Cause(note=f"canonopt failed to compare the calls: {error!r}")
         return self._explanation
 
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
-        """Note the first and the last of earlier calls, which `explanation` compares.
+        """Keep the first and the last of the earlier calls, for `explanation` to compare with.
 
-        A call is compared with those that compiled, if there are any: `jax.eval_shape` may be given
-        shapes that no step has.
+        If some earlier calls compiled, only they are kept: `jax.eval_shape` may be given shapes
+        that no step has.
         """
         known = [(each.call, each.compiled) for each in earlier if each.call is not None]
         compiled = [call for call, is_compiled in known if is_compiled or self.is_nested]
@@ -120,7 +120,7 @@ class Entry(Timed):
 
     @property
     def is_by_hand(self) -> bool:
-        """Return True for a trace that nobody has compiled, such as that of `jax.eval_shape`."""
+        """Return True for a trace that was not compiled, such as a trace by `jax.eval_shape`."""
         return self.call is not None and self.call.is_lowered and not self.compiled
 
     @property
@@ -130,7 +130,7 @@ class Entry(Timed):
 
     @property
     def told(self) -> Cause:
-        """Return why there is this entry."""
+        """Return the cause: the error of the trace, or how the call differs from earlier calls."""
         if self.error is not None:
             return Cause(note=self.error)
         return self.explanation or Cause(note="there is no earlier call to compare with")
@@ -140,7 +140,7 @@ class Entry(Timed):
 
 
 def _causes(entries: Iterable[Entry]) -> list[Cause]:
-    """Return the causes of entries: entries with the same cause have one together."""
+    """Return the causes of entries. Entries with the same cause share one `Cause`."""
     entries = [*entries]
     every = [change for entry in entries for change in entry.told.changes]
     alike: dict[object, list[Entry]] = {}
@@ -191,7 +191,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
-        # Several shapes with another constant each, such as the powers of Adam, do not repeat one.
+        # Only repeats of one shape count: each shape may get another constant, as powers in Adam.
         most = max(collections.Counter(entry.shapes for entry in again).values(), default=0)
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
@@ -216,7 +216,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
 def several_shapes(shapes: Sequence[str]) -> Cause | None:
     """Return the cause for an operation that a line compiled for several shapes.
 
-    Returns None if it had a handful of shapes, or shapes that have nothing in common.
+    Returns None for a handful of shapes or fewer, or for shapes that have nothing in common.
     """
     alike: dict[str, list[str]] = {}
     for text in shapes:
@@ -224,8 +224,8 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     most = max(alike.values(), key=len)
     both = (map(_ARRAY.findall, text.partition(" -> ")[::2]) for text in most)
     given, made = ({" ".join(arrays) for arrays in side} for side in zip(*both, strict=True))
-    # Results of many lengths are slices of an array. Of a scalar or a random key, they may be the
-    # layers of a model.
+    # Results of many lengths are slices if an operation is given an array. Given a scalar or a
+    # random key, the results may be the layers of a model.
     lengths = made if len(given) == 1 and _ELEMENTS.search(min(given)) else given
     is_one_length = len(_changing([*lengths])) == 1 and len(lengths) > HANDFUL
     if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):
@@ -245,7 +245,7 @@ _STACK = ". Append to a Python list, and stack it once"
 def repeated_operation(name: str, count: int) -> Cause | None:
     """Return the cause for an operation that a line compiled again for the same shapes.
 
-    Returns None if that was seldom: a line may have an operation with several constants.
+    Returns None if that was seldom, since a line may run one operation with several constants.
     """
     # These operations take functions; JAX compiles them under these names.
     if name in ("scan", "while", "cond", "_piecewise"):
@@ -266,9 +266,9 @@ _CHANGES = "changes each time"
 def verdict(
     calls: Sequence[Sequence[Change]], every: Iterable[Change]
 ) -> tuple[str | None, str | None]:
-    """Return how several calls with the same kinds of changes differ, and why they are expected.
+    """Return the pattern of calls with the same kinds of changes, or why the calls are expected.
 
-    `every` are the changes of all calls of the function.
+    `every` has the changes of all calls of the function.
     """
     first = calls[0][0]
     is_of_length = first.is_of_length
@@ -277,17 +277,17 @@ def verdict(
     if not is_of_length:
         texts = [first.before, *(c[0].after for c in calls)]
     growth = None if is_made else _growth(texts)
-    # Another difference may come between two calls that differ in this one.
+    # A call with another difference may come between two calls that have this difference.
     befores = {tuple(change.before for change in calls[0])}
     afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
     # One clearing of the caches, between two phases, is likely wanted.
     variants = len(calls) + 1 if first.kind == "cleared" else len(befores.union(afters))
-    # If one difference of a call is wanted, the call needs its program, whatever else differs.
+    # If one change of a call is wanted, the call needs its own program, whatever else changes.
     wanted = [max(changes, key=lambda change: change.wanted) for changes in calls]
     same = (c for c in every if (c.path, c.kind) == (wanted[0].path, wanted[0].kind))
     values = {text for change in same for text in (change.before, change.after)}
     most = min(change.wanted for change in wanted)
-    is_one_by_one = growth is not None and " by one " in growth  # other lengths may be buckets
+    is_one_by_one = growth is not None and " by one " in growth  # other steps may be buckets
     if not is_one_by_one and max(variants, len(values)) <= most:
         noun = "programs" if variants == len(calls) + 1 else "variants"
         return None, f"{variants} {noun} are few, {wanted[0]}"
@@ -311,9 +311,9 @@ def _growth(texts: Sequence[str]) -> str | None:
 
 
 def _changing(texts: Sequence[str]) -> list[tuple[float, ...]]:
-    """Return the numbers that change in texts, each with its values; empty if more differs.
+    """Return the values of each number that changes in texts; empty if anything else differs.
 
-    Two numbers with the same values are one.
+    Two numbers that have the same values in all texts count once.
     """
     if len({_NUMBER.sub("#", text) for text in texts}) != 1:
         return []
@@ -328,15 +328,15 @@ def _changing(texts: Sequence[str]) -> list[tuple[float, ...]]:
 class FunctionLog(Counts):
     """The traces and compiles of one function, or those of one line of the user's code.
 
-    A line has the operations that JAX and libraries compile there. Then `name` is the short form of
-    the line and `place` the long one, and each entry has its `operation`.
+    The log of a line has the operations that JAX and libraries compile there. Its `name` is the
+    short form of the line, its `place` is the long form, and each entry has an `operation`.
     """
 
     name: str
     place: str | None
     entries: list[Entry] = attrs.field(factory=list, repr=False)
     is_line: bool = False
-    programs: int = 0  # programs that were traced, without failed ones and parts of others
+    programs: int = 0  # traced programs, without failed traces and inner traces
     # This key tells the function, or the line, from others in one log.
     key: object = attrs.field(default=None, repr=False)
 
@@ -380,7 +380,7 @@ class FunctionLog(Counts):
     def lost_seconds(self) -> float:
         """Return the seconds that could be avoided, with those of entries that were not kept."""
         kept = sum(cause.seconds for cause in self.causes() if cause.is_avoidable)
-        # An event after so many entries is not the first.
+        # Events that were not kept came after many others, so no first compile is among them.
         left = self.seconds - sum(entry.seconds for entry in self.entries)
         return kept + max(left, 0.0) if self.omitted else kept
 
@@ -391,7 +391,7 @@ class FunctionLog(Counts):
         return _causes(e for e in self.entries if e.is_again or e.error)
 
     def add_trace(self, entry: Entry) -> Entry:
-        """Count a trace, and return its entry, which may be that of a trial before it."""
+        """Count a trace, and return its entry, which may be the entry of an earlier trial."""
         self.traces += 1
         self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds
@@ -406,8 +406,8 @@ class FunctionLog(Counts):
             trial.trace_seconds += entry.trace_seconds
             trial.compare_with(self.entries[:-1])
             return trial
-        # A trace inside another trace is one program with it, for all of its shapes. A trace by
-        # hand, as by `jax.eval_shape`, comes before the program of the first call.
+        # A trace inside another trace is a part of the outer program, whatever its shapes. A trace
+        # by hand, as by `jax.eval_shape`, does not make the first call a second trace.
         by_hand = sum(e.is_by_hand and not e.is_nested for e in self.entries)
         others = self.traces - 1 - self.nested_traces - (0 if entry.is_by_hand else by_hand)
         entry.traced_again = not entry.is_nested and others > 0
@@ -456,7 +456,7 @@ class FunctionLog(Counts):
 
 
 def _is_trial_of(trial: Entry, entry: Entry) -> bool:
-    """Return True for the trial of `canonopt.jit` before it called the function."""
+    """Return True if `trial` is the trace by which `canonopt.jit` prepared the call of `entry`."""
     is_open = trial.is_trial and not (trial.compiled or entry.is_trial)
     return is_open and trial.site == entry.site
 
@@ -493,9 +493,9 @@ class CompileLog:
         return [log for log in self._logs.values() if log.events and log.is_line]
 
     def __getitem__(self, name: str) -> FunctionLog:
-        """Return the counts of all functions of a name together; zeros if none was traced here.
+        """Return the counts of all functions of a name, summed; zeros if there is no such function.
 
-        A name may also be that of a line: `log["train.py:12"]`. Raises `UnknownFunctionError` if no
+        The name of a line works, too: `log["train.py:12"]`. Raises `UnknownFunctionError` if no
         function that Python knows has this name.
         """
         both = (*self.functions, *self.helpers)
@@ -543,7 +543,7 @@ class CompileLog:
         return "\n".join(lines)
 
     def _is_known_to_others(self, log: FunctionLog) -> bool:
-        """Return True if another log that is alive has calls before these."""
+        """Return True if another live log has earlier calls of the same function."""
         return bool(log.entries and earlier_entries(log, log.entries[0]))
 
     def _repr_html_(self) -> str:
@@ -570,7 +570,7 @@ class CompileLog:
         return self._logs.setdefault(site, FunctionLog(name, site, is_line=True, key=site))
 
     def entries_like(self, log: FunctionLog) -> list[Entry]:
-        """Return the entries of the function or line of `log`, which may be of any `CompileLog`."""
+        """Return the entries here for the function or line of `log`, a log of any `CompileLog`."""
         return [*self._logs[log.key].entries] if log.key in self._logs else []
 
 
@@ -584,8 +584,8 @@ _alive: weakref.WeakValueDictionary[int, CompileLog] = weakref.WeakValueDictiona
 
 
 def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
-    """Return the entries of the same function or operation before this one, in all live logs."""
-    # `valuerefs` makes its list at once, since other threads may make logs.
+    """Return the entries before `entry` of the same function or operation, in all live logs."""
+    # `valuerefs` copies the references at once, since other threads may add logs.
     logs = (reference() for reference in _alive.valuerefs())
     found = (other for each in logs if each is not None for other in each.entries_like(log))
     same = (e for e in found if e.operation == entry.operation)

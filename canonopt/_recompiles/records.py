@@ -69,7 +69,7 @@ from ..errors import ARRAY, Incomparable
 
 # --- paths ----------------------------------------------------------------------------------------
 
-# These paths have no place among the arguments. A report shows their last word.
+# These paths do not lead to arguments. A report shows only the last word of each path.
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
 TRANSFORMS, CACHE = "<transforms>", "<cache>"
@@ -78,7 +78,7 @@ STEPS = re.compile(r"[.\[][^.\[]*")  # the steps of a path
 
 
 def is_inside(path: str, outer: Collection[str]) -> bool:
-    """Return True if a path goes through one of the outer paths and further."""
+    """Return True if a path begins with one of the outer paths and goes on from there."""
     return any(path[: step.start()] in outer for step in STEPS.finditer(path))
 
 
@@ -101,15 +101,15 @@ class Leaf:
 
     kind: str
     text: str
-    # Tokens are equal if JAX finds two values of one kind equal. Those of static values may also be
-    # equal if JAX does not, since hashes collide.
+    # Tokens are equal if JAX finds two values of one kind equal. Since hashes collide, two static
+    # values may also have equal tokens if JAX does not find the values equal.
     token: Hashable
     # Digests of static values are equal if canonopt treats the values as the same.
     digest: Hashable = None
     type: str = ""
     # This differs if a class is defined again under the same name.
     type_token: Hashable = None
-    # These are of arrays. A tracer has no placement; an array that is not committed, no sharding.
+    # These fields are for arrays. A tracer has no placement, and an uncommitted array no sharding.
     shape: tuple[int, ...] = ()
     dtype: str = ""
     weak_type: bool = False
@@ -117,8 +117,8 @@ class Leaf:
     sharding: str | None = None
     devices: int = 1
     memory_kind: str | None = None
-    # A static value has parts by name, such as the captured variables of a function, and the parts
-    # of these before them, in one dict: a leaf in it has no parts.
+    # The parts of a static value by name, such as the captured variables of a function. Parts of
+    # parts are in the same dict, before the part they are in, so a leaf in the dict has no parts.
     parts: Mapping[str, "Leaf"] = attrs.field(factory=dict)
     made: str = ""  # where or by what a function is made, as words that follow its name
     code: object = None  # the code of a function, without its place
@@ -152,7 +152,7 @@ class Leaf:
 
     @property
     def number(self) -> str:
-        """Return the digits of a number of Python or NumPy, or of a dynamic one, or no text."""
+        """Return the digits of a Python, NumPy or dynamic number, or no text for other values."""
         pattern = r"(?:canonopt\.dynamic\()?(?:np\.\w+\()?(-?(?:[\d.]+(?:e[-+]?\d+)?|inf|nan))\)*"
         found = re.fullmatch(pattern, self.text)
         return "" if found is None else found[1]
@@ -165,7 +165,7 @@ class Leaf:
     def factories(self) -> list[str]:
         """Return the names of the factories that have built a transformation."""
         named = re.findall(r"[\w.]+(?=\()", self.text)
-        is_of_optax = self.text.startswith("optax.")  # its text has nothing else
+        is_of_optax = self.text.startswith("optax.")  # the whole text names factories
         return [self.text] if is_of_optax else [n for n in named if n != "canonopt.dynamic"]
 
     @property
@@ -184,7 +184,7 @@ def text_leaf(text: str, token: Hashable = None) -> Leaf:
 def node_leaf(node: Any, is_empty: bool = False) -> Leaf:
     kind = type(node)
     name, token = type_name(kind), _object_token(kind)
-    if is_empty:  # so that the first keys of a dict are one difference
+    if is_empty:  # so that filling an empty dict is one difference
         text, facts = f"an empty {name}", (name, token, 0)
         return Leaf("node", text, facts, type=name, type_token=token)
     if kind is collections.OrderedDict:  # JAX compares its order
@@ -205,7 +205,7 @@ def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
         return leaf
     if (kind := kinds.get(leaf.type)) is None:  # it may be an `enum.IntEnum`
         return leaf
-    # It is not on a device yet, like an array that is not committed.
+    # A Python number is not on a device yet, so it counts as not committed.
     committed = None if other.committed is None else False
     placement = {"committed": committed, "memory_kind": other.memory_kind}
     return _array_leaf((), str(jnp.result_type(kind)), kind is not bool, placement)
@@ -237,7 +237,7 @@ def array_leaf(value: Any) -> Leaf:
 
 
 def _placement_of(array: Any) -> dict[str, Any]:
-    if (where := getattr(array, "sharding", None)) is None:  # it is of NumPy, or a shape
+    if (where := getattr(array, "sharding", None)) is None:  # a NumPy array or a shape
         return {"committed": False, "memory_kind": jax.devices()[0].default_memory().kind}
     placement = {"committed": getattr(array, "committed", True), "memory_kind": where.memory_kind}
     # The device of an uncommitted array is not in the key.
@@ -261,19 +261,19 @@ _MAX_DEPTH = 16  # parts in parts: an optimizer of a schedule in a chain has ten
 
 @attrs.define
 class Budget:
-    """How much canonopt may still record of all static values of a call together.
+    """The amount that canonopt may still record of all static values of a call together.
 
-    Each part is read with all inside of it, which takes minutes if a function holds half a program.
+    Reading a part reads all inside it, which takes minutes if a function holds half a program.
     """
 
     parts: int = 1000
     words: int = 30_000  # the words of digests
     seen: set[int] = attrs.field(factory=set)  # values whose parts are recorded
     own: Collection[str] = ()  # the names of the parts of the value itself
-    # How the value and its parts are read, but for those of globals. As our jit reads what a
-    # function captures ("now"), a part that may be an argument of the program does not differ.
+    # How the value and its parts are read, except for the parts of globals. The mode "now" is that
+    # of our jit: a captured array that may become an argument of the program does not differ.
     mode: str = "held"
-    # By the id of an object, the attributes of it that the jitted function reads, if not all.
+    # By the id of an object: the attributes that the jitted function reads, unless it reads all.
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
 
 
@@ -286,8 +286,8 @@ def static_leaf(
 ) -> Leaf:
     """Return the record of a static value, without a digest or parts if the budget is used up.
 
-    `explain` asks why another build of it would not be the same; `is_live` says that a function
-    finds it in a global, so that a mutable object counts by its content only.
+    `explain` asks why another build of the value would not be the same. `is_live` says that a
+    function finds the value in a global, so that a mutable object counts by its content only.
     """
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
@@ -351,7 +351,7 @@ def _add_parts(
         if name in unread:
             continue
         is_field = name.startswith("field ") and is_own
-        # Of an object that counts by name, an attribute is what the function reads.
+        # If the function reads only some attributes of an object, the object is not read whole.
         is_of_whole = named is None and outer not in ("", "object") and not is_field
         if name.startswith(("item ", "attribute ", "field ")) and is_of_whole:
             name = f"{name} of {outer}"
@@ -359,7 +359,7 @@ def _add_parts(
             name = f"{outer[:-1]}.{name.removeprefix('field ')[1:]}"
         in_spec = depth and is_spec(value)
         if in_spec and type(part) in PLAIN:
-            continue  # the numbers of a spec that a function captured are those of its text
+            continue  # the text of a captured spec has these numbers already
         budget.parts -= 1
         if depth < _MAX_DEPTH and id(part) not in budget.seen:
             budget.seen.add(id(part))
@@ -382,8 +382,8 @@ def _equality_token(value: Any) -> Hashable:
     if isinstance(value, types.FunctionType) or type(value).__eq__ is object.__eq__:
         return _object_token(value)
     kind = _object_token(type(value))
-    # The hash of a named tuple of functions, such as a transformation, would not do: that of a
-    # function is its address, which another one may have once it is gone.
+    # The hash of a named tuple of functions, such as a transformation, would not do: a function's
+    # hash is its address, which a new function may get once the old function is gone.
     if isinstance(value, tuple) and type(value).__eq__ is tuple.__eq__:
         # The types of numbers in it do not count: 1, 1.0 and `np.int64(1)` are equal.
         numbers = int | float | complex | np.generic
@@ -395,7 +395,7 @@ def _equality_token(value: Any) -> Hashable:
 
 
 def _object_token(value: Any) -> Hashable:
-    """Return a token of this object only; it has the id if no weak reference is possible."""
+    """Return a token of this object only. Without a weak reference, the token has the id."""
     try:
         return ("object", token_of(value))
     except TypeError:
@@ -419,14 +419,14 @@ def _kind(value: Any) -> str:
 
 
 def _why_spec_not_shared(spec: Any) -> str | None:
-    """Return why canonopt does not take a spec, or one inside of it, for an equal one."""
+    """Return why canonopt does not treat a spec, or a spec inside of it, as equal to another."""
     for name, value in spec.parameters().items():
         for inner in filter(is_spec, jtu.tree_leaves(value, is_leaf=is_spec)):
             if why := _why_spec_not_shared(inner):
                 return why
         with contextlib.suppress(HoldsArray):  # a dynamic number
             found = read(given=(value,), explain=True).incomparable or ()
-            # Of a dict with arrays, the arrays are the reason: in a tuple they would be, too.
+            # If a dict holds arrays, report the arrays: making it a tuple would not help.
             for each in sorted(found, key=lambda each: each.why != ARRAY.why):
                 path, what = described(value, each, text_of)
                 part = f"in its {name}, {what.removeprefix('its ')}" if path else f"its {name}"
@@ -452,7 +452,7 @@ def _made(value: Any) -> str:
     # JAX wraps its functions once more, for shorter tracebacks.
     while str((attribute(value, "__globals__") or {}).get("__name__")).endswith("traceback_util"):
         value = captured_by(value).get("fun")
-    # The name of the function would not do: it may be that of a function which it wraps.
+    # `__name__` would not do: a wrapper may have the name of the function that it wraps.
     name = value.__code__.co_qualname if isinstance(value, types.FunctionType) else ""
     maker, is_inner, _ = name.rpartition(".<locals>.")
     if not is_inner:
@@ -469,8 +469,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a value, or the values that a function reads, each with its name."""
     fields = fields_of(type(value))
     if isinstance(value, types.FunctionType):
-        value = vars(value).get("__canonical_original__", value)  # `hoist` was given it
-        if (owner := vars(value).get("__canonical_owner__")) is not None:  # a spec, of its `update`
+        value = vars(value).get("__canonical_original__", value)  # what `hoist` was given
+        if (owner := vars(value).get("__canonical_owner__")) is not None:  # the spec of an `update`
             yield from _contents(owner)
             return
         yield from closure_items(value)
@@ -504,7 +504,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _globals_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the globals that a function names, with attributes that it names of user's modules."""
+    """Return the globals that a function names, and the attributes it names of user's modules."""
     code, named = code_of(function), {}
     for name, *attributes in sorted(filter(None, code.paths)):
         found = function.__globals__.get(name, types) if name in code.globals else types
@@ -515,7 +515,7 @@ def _globals_of(function: types.FunctionType) -> dict[str, Any]:
     return named
 
 
-# The records of functions that `jax.jit` compares by identity: a second reading would be equal.
+# The records of functions that `jax.jit` compares by identity, so that each is read only once.
 _known: weakref.WeakKeyDictionary[types.FunctionType, Leaf] = weakref.WeakKeyDictionary()
 
 
@@ -546,11 +546,11 @@ def function_leaf(
     if reading is not None and (is_ours or budget.words > 0):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
-            if found or refused == KEEPS:  # its changes are not the reason
+            if found or refused == KEEPS:  # changed variables are no reason
                 leaf = attrs.evolve(leaf, stores=frozenset())
             if found and not (is_ours or refused):
                 found += _OTHERWISE
-            why = found or why_not_shared(function)  # the reading may have found one
+            why = found or why_not_shared(function)  # `read_call` may note a reason
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     if is_shared and not refused:
         return as_shared(leaf)
@@ -611,7 +611,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     if not by_why:
         return None
     first, *others = [*by_why.values()][:_MAX_STOPS]
-    # The way to a part takes long to find, so only the first one is named.
+    # Finding the path to a part takes long, so only the first part is named.
     what = f"{described(function, first, text_of)[1]} {first.why}"
     what += "".join(f", and something in it {o.why}" for o in others if o.fix == first.fix)
     more = (f" Something in it {o.why}. {o.fix}" for o in others if o.fix != first.fix)
@@ -621,13 +621,13 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
 # --- calls ----------------------------------------------------------------------------------------
 
 
-# The paths of a function that Equinox has wrapped, from a wrapper.
+# The paths from a wrapper of Equinox to the function that it wraps.
 WRAPPED = ("self._fun", "self._fun_value_and_grad._fun")
 
 
 @attrs.define(eq=False)
 class Call:
-    """One entry of a jit cache: the facts that JAX compares, by path, and those for advice."""
+    """One entry of a jit cache: the facts that JAX compares, by path, and facts for advice."""
 
     is_filtered: bool = False  # a call of `filter_jit`, where all leaves but arrays are static
     name: str = ""  # the name of the function
@@ -641,7 +641,7 @@ class Call:
     caller: Caller = attrs.field(factory=Caller)
     # By the text of a sharding of a committed array: the code for it at the place of the call.
     places: dict[str, str | None] = attrs.field(factory=dict)
-    # Whether a function of JAX around the user's is jitted, as for `jax.pmap`.
+    # Whether JAX jits its own wrapper around the user's function, as for `jax.pmap`.
     is_jitted_by_jax: bool = False
     is_jitted_by_canonopt: bool = False
     is_lowered: bool = False  # whether it is lowered by hand, or only traced
@@ -657,14 +657,14 @@ class Call:
         return path in self.states or is_inside(path, self.states)
 
     def root(self, path: str) -> str:
-        """Return the argument that a path begins with: `args[0]` for one of several."""
+        """Return the argument that a path begins with, such as `x`, or `args[0]` for `*args`."""
         given = (n for n in self.caller.arguments if path == n or is_inside(path, {n}))
         return next(given, root_of(path))
 
     def has_numbers(self, root: str) -> bool:
         """Return True if an argument has Python numbers in it.
 
-        Then `canonicalize` of a later state, where arrays replace them, would change their type.
+        In a later state, arrays replace the numbers: `canonicalize` would change the arrays' type.
         """
         numbers = (path for path, leaf in self.leaves.items() if leaf.kind == "number")
         return any(path != root and is_inside(path, {root}) for path in numbers)
@@ -701,11 +701,11 @@ def call_of(
             if leaves.get(path, NOTHING).is_static:
                 wrapped = operator.attrgetter(path.removeprefix("self."))(function)
                 leaves[path] = function_leaf(wrapped, filtered=True)
-    # Equinox binds the arguments to the signature, so a keyword does not make another call there.
+    # Equinox binds the arguments to the signature, so keywords make no difference to Equinox.
     for index, name, _ in named if not filtered else ():
         leaves[GIVEN + name] = text_leaf("by keyword" if index is None else "by position")
     for name, value in options.items():
-        # JAX finds names for the numbers of arguments, and they say the same.
+        # JAX infers `_argnames` from `_argnums`, so the names add nothing.
         if not (name.endswith("_argnames") and options.get(f"{name[:-5]}nums")):
             leaves[OPTION + name] = text_leaf(repr(value))
     leaves.update(_context_leaves((*context_of_calls().items(),)))
@@ -730,18 +730,18 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
             given = function
     facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
     call = call_of(given, miss.args, miss.kwargs, **facts)
-    # This also holds if our jit calls the function as `jax.jit` does.
+    # If our jit calls the function as `jax.jit` does, only `through` shows our jit.
     through = call.caller.through
     call.is_jitted_by_canonopt = miss.is_shared or "canonopt._steps.programs" in through
-    # Our jit traces before it calls.
+    # Our jit traces before it calls, so its trace does not count as lowered.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()
     is_ours = call.is_jitted_by_canonopt
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
-        call.is_jitted_by_jax = True  # it may be made again, and the user's not
+        call.is_jitted_by_jax = True  # JAX may wrap the same function again
         mapped, static = static_of_pmap(miss.function)
-        if not static:  # else JAX makes one for each of their values
+        if not static:  # with static arguments, each value gets a wrapper
             leaf = attrs.evolve(leaf, token=token_of(miss.function))
         for index, name, _ in _named(mapped, (*range(max(static, default=-1) + 1),), {})[0]:
             if index in static:
@@ -777,9 +777,9 @@ _TRANSFORMS = {
 def _named(
     function: Any, args: tuple, kwargs: Mapping[str, Any]
 ) -> tuple[list[tuple[int | None, str, Any]], frozenset[str]]:
-    """Return the arguments with names of parameters, and the names of those at their defaults."""
+    """Return the arguments with parameter names, and the names of arguments equal to defaults."""
     parameters: list[inspect.Parameter] = []
-    with contextlib.suppress(ValueError, TypeError):  # some functions written in C lack one
+    with contextlib.suppress(ValueError, TypeError):  # some C functions lack a signature
         parameters = [*inspect.signature(function).parameters.values()]
     names = [p.name for p in parameters if p.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
     rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "args")
@@ -898,7 +898,7 @@ def _spec_leaf(spec: Any, structure: Any, budget: Budget) -> Leaf:
 def _is_state(value: Any) -> bool:
     """Return True for a state of Optax or canonopt, or the tuple of them that `chain` makes.
 
-    The class's module decides. Its name would not do: a user's `TrainState` holds a model, too.
+    The module of the class decides, not the class name: a user's `TrainState` holds a model, too.
     """
     if type(value) is tuple:
         return bool(value) and all(map(_is_state, value))

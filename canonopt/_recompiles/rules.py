@@ -1,8 +1,8 @@
 """Advice on a difference between two calls, given by the first rule that applies.
 
-A line to paste is printed only where it has been shown to work, and words otherwise. Differences
-with their advice make a `Cause`, and all reports use its words. A `Cause` is text and numbers, so
-that a report can be sent on.
+A report prints a line to paste only if the line has been shown to work, and words otherwise. A
+`Cause` has differences with their advice, and all reports use its words. A `Cause` is only text and
+numbers, so that a report can be sent on.
 """
 
 import re
@@ -35,7 +35,7 @@ class Change:
     fix: str = ""
     # What to do, in words.
     hint: str = ""
-    # How many programs that differ in this are likely wanted: one, a pair or a handful.
+    # How many programs with such a change the user likely wants: one, a pair or a handful.
     wanted: int = 1
     part: str = ""  # the part of a function by which it looks different
 
@@ -58,9 +58,9 @@ _MOST = 3  # the most differences, lines and hints that a report shows
 
 @attrs.frozen(kw_only=True)
 class Cause:
-    """Why something was traced or compiled again, or why a trace failed, and how often.
+    """The reason why something was traced or compiled again, or failed in a trace, and how often.
 
-    The changes are those of the first time. Later ones have the same paths and kinds.
+    `changes` has the changes of the first time. Later changes have the same paths and kinds.
     """
 
     changes: tuple[Change, ...] = ()  # the changes from the nearest earlier call
@@ -78,9 +78,9 @@ class Cause:
 
     @classmethod
     def of(cls, changes: Iterable[Change], note: str | None = None) -> Self:
-        """Return a cause with changes, and with the advice of all of them, each piece once.
+        """Return a cause with changes and their advice, each piece of advice once.
 
-        If a change has no line, the lines of the others do not cure, so that they become hints.
+        If a change has no line, the lines of other changes are not enough, and become hints.
         """
         found = (*changes,)
         lines = [line for change in found for line in change.fix.splitlines()]
@@ -104,9 +104,9 @@ class Cause:
         return f"{self.what}{again}, {times(self.times)}"
 
     def lines(self, in_full: bool = False) -> list[str]:
-        """Return the first changes or the lines of the note, then what to do, `_MOST` of each.
+        """Return the first changes and the note, then hints, `_MOST` of each, and all fixes.
 
-        An expected cause has one line, unless it is wanted `in_full`.
+        An expected cause gives one line, unless `in_full` is true.
         """
         if self.expected is not None and not in_full:
             return [f"expected: {self.expected}"]
@@ -132,7 +132,7 @@ def _joined(changes: Iterable[Change]) -> list[str]:
     for change in changes:
         path = re.escape(change.path)
         text = re.sub(rf"(?<![\w.]){path}(?![\w.\[])", "\0", change.hint)
-        text = change.hint if "(\0" in text else text  # code for one path
+        text = change.hint if "(\0" in text else text  # the hint has code for one path
         paths.setdefault(text, []).append(change.path)
     hints = []
     for text, found in paths.items():
@@ -150,7 +150,7 @@ CLEARED = "no jax.clear_caches() between the calls: it drops every program"
 
 
 class Rule(NamedTuple):
-    """When a rule applies, and what it prints: a hint, and where that works a line to paste."""
+    """A rule: when it applies, the hint it prints, and a line to paste if such a line works."""
 
     applies: Callable[[Difference], object]
     hint: str  # may contain facts about the difference `d`
@@ -272,8 +272,8 @@ RULES: list[Rule] = [
         "pad {d.root} to one shape, mask what is added (a mean divides by n), or drop "
         "what is left over",
     ),
-    # Structure. The key has no defaults: an argument that is left out is not the same as its
-    # default.
+    # Structure. The key has no defaults: to JAX, an argument that is left out differs from an
+    # argument that equals its default.
     Rule(
         lambda d: d.place.startswith(GIVEN) or (d.is_missing and d.place == d.root),
         "pass {d.path} the same way in every call",
@@ -313,7 +313,7 @@ def advice(d: Difference) -> tuple[str, str]:
 
 
 def wanted(d: Difference) -> int:
-    """Return how many programs that differ as these two do are likely wanted."""
+    """Return how many programs with such a difference the user likely wants."""
     is_default = d.is_missing and d.path in d.old.at_default | d.new.at_default
     if d.redefined or d.place.startswith(GIVEN) or is_default:
         return 1  # it is the same program twice
@@ -324,7 +324,7 @@ def wanted(d: Difference) -> int:
             return HANDFUL
         is_same = before.looks_like(after) or d.counter or d.why_not_shared
         if is_same or before.is_dynamic or (d.optimizer and d.is_function):
-            return 1  # it is made again, or meant to change
+            return 1  # the value is made again, or meant to change
         if before.number and after.number:
             is_same = before.number == after.number  # the types differ
             return 1 if is_same or d.parameter or d.optimizer else PAIR
@@ -336,7 +336,7 @@ def wanted(d: Difference) -> int:
     if d.kind == "context":
         return 1 if d.is_missing or "mesh" in d.path else HANDFUL
     if d.kind == "sharding":
-        # A change from one device to a mesh means that an array was not put there: no second mesh.
+        # If one sharding has no mesh, an array was not put on the mesh: there is no second mesh.
         one, other = (str(leaf.sharding).partition(" of ")[2] for leaf in (d.before, d.after))
         return HANDFUL if one and other and one != other else 1
     if d.is_of_nodes:  # two models, or one value in two containers
@@ -351,9 +351,9 @@ def wanted(d: Difference) -> int:
 
 
 def _assign(d: Difference, code: str) -> str:
-    """Return a line that puts `code` in the place of the argument, its `{leaf}`.
+    """Return a line that assigns `code` to the argument, whose name replaces `{leaf}` in `code`.
 
-    It gives the same when it runs again, so that it may stand in a loop. The line is empty if the
+    The line gives the same value when run again, so it may stand in a loop. It is empty if the
     argument has no name where the call is, or if the earlier call is at another line.
     """
     caller = d.new.caller
@@ -365,7 +365,7 @@ def _assign(d: Difference, code: str) -> str:
 def _canonicalize(d: Difference) -> str:
     """Return `canonicalize` of the argument, if that is enough to make both calls the same."""
     is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
-    # An array that is weakly typed no more would widen those of a narrow dtype.
+    # An array that is no longer weakly typed would widen arrays of a narrow dtype.
     is_narrow = any(leaf.dtype in ("bfloat16", "float16") for leaf in d.new.leaves.values())
     is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or is_narrow)
     has_numbers = d.old.has_numbers(d.root) or d.new.has_numbers(d.root)
@@ -380,7 +380,7 @@ def _canonicalize(d: Difference) -> str:
 def _with_dynamic_number(d: Difference) -> str:
     """Return a line that makes the parameter of a spec dynamic."""
     holder, parameter = d.new.leaves.get(d.root), d.path.removeprefix(d.root)
-    # As a static argument, a spec may have no leaves.
+    # A spec that is a static argument must not have leaves.
     if not d.new.is_filtered or holder is None or not holder.type.startswith("canonopt."):
         return ""
     value, name = f"{{canonopt}}.dynamic({{leaf}}{parameter})", parameter.removeprefix(".")
@@ -390,7 +390,7 @@ def _with_dynamic_number(d: Difference) -> str:
 
 def _placed(d: Difference) -> str:
     """Return a line that puts an argument where its arrays are in the other call."""
-    # A step settles on where its outputs are. An array that is not committed goes anywhere.
+    # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere.
     call, there = (d.new, d.after) if d.after.committed else (d.old, d.before)
     place = call.places.get(there.sharding or "")
     inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]
@@ -404,7 +404,7 @@ def _placed(d: Difference) -> str:
 
 
 def _swap_jit(d: Difference) -> str:
-    """Return our jit in place of the one that was used, if it takes both functions for the same."""
+    """Return a line that puts our jit in place of another, if our jit finds the functions equal."""
     if not (d.is_same_to_canonopt and d.may_take_our_jit):
         return ""
     theirs = ("eqx", "filter_jit") if d.new.is_filtered else ("jax", "jit")
@@ -420,7 +420,7 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
         narrowed = (d for each in found for d in each.narrowed())
         facts = ((d.path, d.kind, *d.texts, *advice(d), wanted(d), d.part_name) for d in narrowed)
         return Cause.of(Change(*each) for each in facts)
-    # Inside of a trace, the function itself has no record.
+    # A call that is recorded inside of its trace has no record of the function itself.
     is_inside = FUNCTION not in new.leaves and bool(new.leaves[TRANSFORMS].token)
     return Cause(note=_INSIDE if is_inside else _NO_DIFFERENCE)
 

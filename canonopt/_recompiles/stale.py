@@ -1,9 +1,9 @@
-"""Cached programs that go on with a value that has changed since they were traced.
+"""Find cached programs that go on with a value that has changed since the trace.
 
 JAX looks at the arguments of a call, not at what else the function reads: globals, captured
 variables, attributes, items of containers. `Reads` notes these values, by name, when a function is
-traced. JAX's hook after cached calls compares them. Where one differs, the function is traced once
-more, apart from JAX's caches, and a change is reported only if it gives another program.
+traced. JAX's hook after cached calls compares them. If a value differs, the function is traced once
+more, apart from JAX's caches. A change is reported only if that trace gives another program.
 """
 
 import builtins
@@ -73,7 +73,7 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
         nodes: list[Any] = []
         is_leaf = lambda node, nodes=nodes: bool(nodes.append(node))  # noqa: E731
         leaves, structure = jax.tree.flatten(value, is_leaf=is_leaf)
-        # JAX compares leaves and static data as a whole; classes of pytrees have methods to read.
+        # JAX compares leaves and static data, but not what their functions and methods read.
         inside = _users_functions((*_static_data(structure),))
         roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}, *inside))
     return Reads(roots).now()
@@ -82,13 +82,13 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
 class Reads:
     """The values that a function, and the user's functions that it calls, read besides arguments.
 
-    These are all values that the names in their code may lead to, whatever runs. Each is found
-    from the namespace of a module or from a weak reference, so nothing else is kept alive. They are
-    a flat list, since each cached call compares all of them: 0.1 to 0.3 us for one value.
+    These are all values that the names in the code may lead to, whatever code runs. Each value is
+    found from the namespace of a module or from a weak reference, so nothing else is kept alive.
+    The list is flat, since each cached call compares all values: 0.1 to 0.3 us for one value.
 
     - `codes`: the code of these functions.
-    - `has_effects`: whether to run them again may change something, or give something else.
-    - `may_change_objects`: whether they store into objects, which may be their own.
+    - `has_effects`: whether a second run may change something or give another result.
+    - `may_change_objects`: whether the functions store into objects, which may be their own.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Reads:
     ) -> None:
         self.codes: list[types.CodeType] = []
         self.has_effects = self.may_change_objects = False
-        # The names of attributes, and with "()" those whose values code calls or passes on.
+        # The attributes that code names; with "()", the names whose values code calls or passes on.
         self._names, self._ignored = set(names), ignored
         # Each value has a function that finds it, one that compares it, its name and its text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
@@ -139,7 +139,7 @@ class Reads:
             yield path, before, value
 
     def changes(self) -> Changes:
-        """Return the values that differ now, with their texts, which take longest."""
+        """Return the values that differ now, with their texts, which take longest to make."""
         found: Changes = {}
         for path, before, value in self.differing():
             after = "gone"
@@ -150,12 +150,12 @@ class Reads:
                 is_array = isinstance(value, np.ndarray)
                 after = f"{after}, other values" if is_array else f"another {after}"
             found[path] = before, after, value
-        # A changed part stands for a whole that is another object.
+        # If a part has changed, report the part, and not the object around it.
         leads = {p for p in found for o in found if o.startswith((f"{p}.", f"{p}["))}
         return {path: each for path, each in found.items() if path not in leads}
 
     def named(self, paths: list[str]) -> list[str]:
-        """Return the paths without items whose keys no code names, or all paths if none is left."""
+        """Return the paths, except items whose keys no code names; all paths if none is left."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names] or paths
 
@@ -189,7 +189,7 @@ class Reads:
                 self._add_functions_in(function)
 
     def _add_functions_in(self, value: Any) -> None:
-        """Add the user's functions in a library's object, whose code names other attributes."""
+        """Add the user's functions in an object of a library, whose own code is not read."""
         for function in _users_functions(value):
             self._add_root(function)
 
@@ -206,7 +206,7 @@ class Reads:
 
     def _add(self, find: _Find, value: Any, path: str) -> None:
         if len(self._values) < _MAX_READS:
-            with contextlib.suppress(Exception):  # an attribute of the user's
+            with contextlib.suppress(Exception):  # a user's attribute may raise
                 self._add_value(find, value, path)
 
     def _add_value(self, find: _Find, value: Any, path: str) -> None:
@@ -227,7 +227,7 @@ class Reads:
                 self._add_callable(value)
             else:
                 self._add_parts(find, value, path)
-                # The parts of containers are followed one by one, and only so many.
+                # The parts of containers are followed one by one, and only the first `_MAX_ITEMS`.
                 if not isinstance(value, _CONTAINERS) and is_library_class(type(value)):
                     self._add_functions_in(value)
 
@@ -279,16 +279,16 @@ class Reads:
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
         definer = next((each for each in cls.__mro__ if "__getattr__" in vars(each)), None)
-        # A library's config is asked for its values, wherever it keeps them. A user's code does not
-        # run: it may find an attribute in anything that the object has.
+        # A library's config is asked for its values, wherever it keeps them. A user's `__getattr__`
+        # does not run, but may use any attribute of the object, so all attributes are read.
         is_asked = value is not cls and definer is not None and is_library_class(definer)
         names = {*own} if definer is not None and not is_asked else self._names & own.keys()
         if is_library_class(cls):  # the code of a layer of Flax is not read
             variable = loaded("flax.nnx", "Variable")
             names |= {name for name, part in own.items() if isinstance(part, variable)}
         own_classes = [each for each in cls.__mro__ if not is_library_class(each)]
-        # A step whose code only reads attributes of its trainer does not call the trainer. But a
-        # library may call an instance of its class.
+        # A step whose code only reads attributes of its trainer does not call the trainer. But if
+        # the trainer has a base class of a library, the library may call the trainer.
         is_of_user = len(own_classes) == len(cls.__mro__) - 1
         is_called = not (id(value) in self._owners and is_of_user) or f"{path}()" in self._names
         special = {"__getitem__", "__getattr__"} | ({"__call__"} if is_called else set())
@@ -296,7 +296,7 @@ class Reads:
             names |= self._names & vars(each).keys()
             for name in (special | self._names) & {*vars(each)}:
                 method = vars(each)[name]
-                for inner in ("__func__", "fget", "func"):  # a method or a property has one
+                for inner in ("__func__", "fget", "func"):  # of a method or a property
                     method = getattr(method, inner, method)
                 if _is_callable(method):
                     self._add_callable(method)
@@ -436,7 +436,7 @@ def _comparison(value: Any) -> _IsSame | None:
 
 
 def _same_array(before: np.ndarray) -> _IsSame:
-    """Compare arrays; large ones at calls 1, 2, 4, 8 and so on, since a megabyte takes 1 ms."""
+    """Return a comparison. It reads large arrays at calls 1, 2, 4, 8, ...: 1 ms for a megabyte."""
     content, is_same_now, calls = _content(before), True, 0
 
     def is_same(value: Any) -> bool:
@@ -487,7 +487,7 @@ class StaleRead:
     function: str
     place: str | None
     values: tuple[ReadValue, ...]
-    since: int  # the number of the call of the function in the block
+    since: int  # the first such call of the function, counted in the block
     is_confirmed: bool  # False if the function has effects, and so was not traced again
     is_filtered: bool = False  # whether Python numbers among its arguments are part of the program
     calls: int = 1
@@ -560,7 +560,7 @@ class _Program:
     def check(
         self, function: Any, call: int, cached: CachedCall, may_trace: bool
     ) -> StaleRead | None:
-        """Compare the values that are read now, and return a new report."""
+        """Compare the values that are read now, and return a report if there is a new one."""
         if self.active is not None:
             changes = {p: v for p, v in self.first.changes().items() if p not in self._harmless}
             told = {value.path for value in self.active.values}
@@ -574,7 +574,7 @@ class _Program:
                 return None
             self.active, self.reads = None, self.first
         changes = self.reads.changes()
-        # A value that has changed without an effect may have one now, if there is time to find out.
+        # If there is time to trace, check again values whose earlier changes had no effect.
         if not changes or (not may_trace and changes.keys() <= self._harmless):
             return None
         self.reads = self.reads.now()
@@ -588,7 +588,7 @@ class _Program:
         self._harmless.difference_update(found)
         before = {**changes, **self.first.changes()}
         *_, is_filtered = users_call(*cached.call)
-        user = users_function(function)  # such as that of a `jax.pmap`
+        user = users_function(function)  # such as the function in a `jax.pmap`
         values = self._told({path: before[path] for path in found})
         place = place_of(innermost(user))
         is_confirmed = not self.has_effects
@@ -600,9 +600,9 @@ class _Program:
         return tuple(ReadValue(*each, _place(self.first.codes, each[0])) for each in told)
 
     def _gives_another_program(self, call: CachedCall, changes: Changes) -> bool:
-        """Return True if the function of a call gives another program, twice, when traced again.
+        """Return True if tracing the function of a call again gives the same other program twice.
 
-        It is compared with the cached program, or with that of a report which was made since.
+        The cached program is compared, or if there is a report, the program traced for the report.
         """
         if self.has_effects:
             return True
@@ -635,7 +635,7 @@ class _Function:
 
 
 _MAX_PROGRAMS = 16  # the most of a function
-# The functions as the latest watch knows them, for the next one: it may begin after a trace.
+# The functions as the latest watch knows them, for a watch that begins after they were traced.
 _latest: WeakIdMap[_Function] = WeakIdMap()
 
 
@@ -655,8 +655,8 @@ def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-# A trace may take seconds, and a value such as the epoch may change at each call. So such traces
-# take at most these seconds, and this share of the time since the start.
+# A trace may take seconds, and a value such as the epoch may change at each call. So all traces of
+# a watch take at most these seconds, plus this share of the time since its start.
 _SECONDS, _SHARE = 2.0, 0.1
 
 
@@ -707,7 +707,7 @@ class StaleWatch:
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Compare the values that the function of a cached call reads."""
         __tracebackhide__ = True
-        if (given := getattr(jitted, "__wrapped__", None)) is None:  # some of JAX's lack it
+        if (given := getattr(jitted, "__wrapped__", None)) is None:  # some functions of JAX lack it
             return
         function = function_called(given, args)
         known = self._known(function)
@@ -726,8 +726,8 @@ class StaleWatch:
     def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
         """Compare the values that a call without a trace reads."""
         __tracebackhide__ = True
-        # While one thread traces a function again, whose code may wait for another thread, other
-        # threads go on: their next calls are compared.
+        # While one thread traces a function again, other threads go on, since the traced code may
+        # wait for them. Their next calls are compared.
         if not self._lock.acquire(blocking=False):
             return
         now = time.monotonic()
@@ -736,7 +736,7 @@ class StaleWatch:
             jaxpr = cached.jaxpr()
             program = next((each for found, each in known.programs if found() is jaxpr), None)
             if program is None:
-                # An equal method has the same program. Others that share it read other values.
+                # Equal methods read the same values. Other functions of this program may not.
                 program = None if cached.is_shared else self._programs.get(jaxpr)
                 if program is None:
                     reads = reads_of_call(*users_call(*cached.call)[:3])
@@ -751,7 +751,7 @@ class StaleWatch:
 
     @_noting
     def before_miss(self, _: Any, find_miss: Callable[[], Miss]) -> tuple[Any, ...] | None:
-        """Return the values a function reads before a trace; None if it is not followed."""
+        """Return the miss with the values that its function reads; None for a library function."""
         miss = find_miss()
         function = function_called(miss.jitted, miss.given[0])
         known = self._known(function)
@@ -761,7 +761,7 @@ class StaleWatch:
 
     @_noting
     def after_miss(self, noted: tuple[Any, ...], is_new: bool, jaxpr: Any) -> None:
-        """Note the program of a miss, or compare the values it reads if it was there before."""
+        """Note the program of a miss, or compare the values that an earlier program has read."""
         function, known, miss, reads = noted
         if jaxpr is None:  # the trace has failed
             return
@@ -804,8 +804,8 @@ def assert_not_stale() -> Iterator[None]:
     ```
 
     canonopt finds the values to compare by the names in the code of the function, and of your
-    functions that it calls. If one has changed, the function is traced again, apart from JAX's
-    caches. If that gives the same program, nothing is raised. A function that has effects (it
+    functions that it calls. If a value has changed, the function is traced again, apart from JAX's
+    caches. If the trace gives the same program, nothing is raised. A function that has effects (it
     counts its runs, prints, reads a file) is not traced again, and raises nothing;
     `compile_log(stale=True)` reports it as unconfirmed. A function that was traced before the block
     is compared with the values that it read in an earlier block, or else at its first call in this
