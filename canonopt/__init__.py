@@ -1,4 +1,4 @@
-"""Optax specs that a training step is traced once for, and compiled once.
+"""Optax specs for which a training step is traced once, and compiled once.
 
 `canonopt.adam(lr=1e-3)` is an optax transformation, and the same object whenever it is built again.
 `import canonopt as optax` has all public names of Optax: factories build specs, and everything else

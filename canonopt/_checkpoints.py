@@ -96,7 +96,7 @@ def restore_like(
     except (CheckpointError, FileNotFoundError):  # these already say what is wrong
         raise
     except Exception as error:
-        raised = filter(None, (error, error.__cause__))  # Equinox names the leaf, the cause why
+        raised = filter(None, (error, error.__cause__))  # Equinox puts the reason into the cause
         text = " ".join("; ".join(f"{type(each).__name__}: {each}" for each in raised).split())
         leaves = jtu.tree_leaves_with_path(like)
         if path := next((jtu.keystr(path) for path, leaf in leaves if callable(leaf)), ""):
@@ -136,13 +136,13 @@ def _as_struct(leaf: Any) -> Any:
 
 
 def _placed(value: Any, like: Any) -> Any:
-    """Return a restored value as `like` has it: its Python type, or its types and its placement."""
+    """Return a restored value with `like`'s Python type, or its dtype, weak type and placement."""
     if not isinstance(like, _DATA):
         return like
     if isinstance(like, _NUMBERS):
         return type(like)(np.asarray(value).item())
     if not isinstance(like, _ARRAYS):
-        # The copy can be changed in place. Flax restores arrays that cannot.
+        # Copy, so that the array can be changed in place: Flax restores read-only arrays.
         return np.asarray(value)[()] if isinstance(like, np.generic) else np.array(value)
     wanted = like if isinstance(like, jax.ShapeDtypeStruct) else struct_of(like)
     if not isinstance(value, jax.Array):
@@ -189,8 +189,8 @@ def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     """Raise `CheckpointError` if two trees do not have the same contents."""
     if differences := differing(saved, wanted):
         raise _misfit(differences)
-    # Some libraries write no names, and read the leaves in this order. The text of a leaf ends with
-    # its shape, and that of a node is the name of its class.
+    # Some libraries write no names, and read the leaves in the order of the tree. The text of a
+    # leaf ends with the leaf's shape; the text of a node is the name of its class.
     before, after = ([p for p, t in tree.items() if t.endswith("]")] for tree in (saved, wanted))
     if before != after:
         places = ({p: f"leaf {i}" for i, p in enumerate(paths)} for paths in (before, after))

@@ -21,8 +21,8 @@ import optax
 def is_transformation(value: Any) -> bool:
     """Return True for a transformation, and for an object with an `init` and an `update`.
 
-    Relies on Optax's wrappers, which use only these two of what they wrap: `optax.MultiSteps` is
-    not a `GradientTransformation`, but is used as one.
+    Relies on Optax's wrappers, which use only these two attributes of the object that they wrap:
+    `optax.MultiSteps` is not a `GradientTransformation`, but is used as one.
     """
     if isinstance(value, optax.GradientTransformation):
         return True

@@ -155,7 +155,7 @@ def _first_difference(theirs: _Parts, ours: _Parts) -> tuple[str, str, str] | No
 
 
 def _by_path(parts: _Parts) -> dict[str, str]:
-    """Return the text of each path; it has several parts if a class and its base have a method."""
+    """Return the text of each path. Texts are joined if a class and its base have one method."""
     found: dict[str, str] = {}
     for path, text in parts:
         found[path] = f"{found[path]}, {text}" if path in found else text
@@ -179,7 +179,7 @@ class Description:
 
     def __init__(self, value: Any) -> None:
         self.parts: _Parts = []
-        # Values that were taken apart, by id. They are kept, so that no other object gets an id.
+        # Values that were taken apart, by id. They are kept, so that no new object has their ids.
         self._taken_apart: dict[int, Any] = {}
         self._add("", value)
 
@@ -266,7 +266,7 @@ def _text_of_whole(value: Any) -> str | None:
 
 
 def _methods(kind: type) -> _Named:
-    """Yield the methods of a class of the user's, whose code may differ, too."""
+    """Yield the methods that the user's classes define: their code may differ between processes."""
     for base in kind.__mro__:
         for name in () if is_library_class(base) else vars(base):
             method = getattr(base, name, None)

@@ -98,7 +98,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         return ((f"{name}=", item) for name, item in zip(kind._fields, value, strict=False))
     if not (fields := fields_of(kind)):
-        # The own text of a pytree, such as `nnx.State`, has the values of its arrays.
+        # The `repr` of a pytree, such as `nnx.State`, has the values of its arrays.
         children = children_of(value)
         return ((f"{step}: ", child) for step, child in children) if children else None
     held = ((f, getattr(value, f.name)) for f in fields if f.repr and hasattr(value, f.name))
@@ -134,7 +134,7 @@ def _repr(value: Any) -> str:
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return the texts that differ, by name; `"missing"` stands for a text that one does not have.
+    """Return the texts that differ, by name; `"missing"` stands for a text that one mapping lacks.
 
     The names are in the order of `after`.
     """
@@ -157,7 +157,7 @@ def aligned(rows: list[tuple[object, ...]]) -> list[str]:
 
 
 def compiles_text(compiles: int, backward: int) -> str:
-    """Return the cell of a table for compiles and those of backward passes."""
+    """Return the cell of a table for compiles, with the compiles of backward passes apart."""
     return f"{compiles} + {backward} backward" if backward else f"{compiles}"
 
 
@@ -171,9 +171,9 @@ def is_gradient_transformation(value: Any) -> bool:
 def built_as(value: Any) -> str | None:
     """Return how Optax built a transformation: `optax.chain(clip_by_global_norm, adamw)`.
 
-    Returns None for other values, and for those that Optax did not build. Relies on the name of an
-    `update`, which has the factory around it, and on the variables that `chain`, `masked` and
-    `with_extra_args_support` capture. If Optax has changed these, it names the outermost factory.
+    Returns None for other values, and for those that Optax did not build. Relies on the qualified
+    name of an `update`, which begins with the factory, and on the variables that `chain`, `masked`
+    and `with_extra_args_support` capture. If these have changed, the outermost factory is named.
     """
     if not is_gradient_transformation(value):
         return None
@@ -204,7 +204,7 @@ def _factory_of(update: Any) -> str:
         return _factory_of(held["tx"].update)
     if name == "chain" and "update_fns" in held:
         parts = [_factory_of(each) for each in held["update_fns"]]
-        # A mask is a parameter of `adamw`.
+        # `adamw` has a parameter for a mask, so its parts may be masked.
         plain = [re.sub(r"^masked\((\w+)\)$", r"\1", part) for part in parts]
         known = _OPTIMIZERS.get(tuple(plain[:-1]))
         is_rate = plain[-1:] in (["scale"], ["scale_by_schedule"])

@@ -1,6 +1,6 @@
 """Errors and warnings, and the reasons that canonopt gives.
 
-Each error also has the standard type that a user would catch.
+Each error also inherits from the built-in error that a user would catch.
 """
 
 from typing import Any, NamedTuple
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 class CanonoptError(Exception):
     """Base class of the errors that canonopt raises.
 
-    The facts are attributes; one that does not apply is `None`. `str(error)` is the problem and the
-    fix, which is on a line of its own if the problem has several lines.
+    The facts are attributes; an attribute that does not apply is `None`. `str(error)` is the
+    problem and the fix. The fix has a line of its own if the problem has several lines.
 
     - `problem`: what happened.
     - `fix`: what to write instead.
@@ -64,7 +64,7 @@ class DynamicSpecError(CanonoptError, TypeError):
 
 
 class LossError(CanonoptError, ValueError):
-    """The loss of `init_like_grads` or `grads_like` is missing, no scalar, or has no gradient."""
+    """The loss of `init_like_grads` or `grads_like` is missing, not scalar, or has no gradient."""
 
 
 class UnsettledStateError(CanonoptError, ValueError):
@@ -76,7 +76,7 @@ class UpdatesError(CanonoptError, ValueError):
 
 
 class CheckpointError(CanonoptError, ValueError):
-    """A checkpoint does not have what `restore_like` was to restore, or cannot be read."""
+    """A checkpoint does not fit the tree that `restore_like` was given, or cannot be read."""
 
 
 class DeletedArrayError(CanonoptError, RuntimeError):
@@ -95,7 +95,7 @@ class ExcessError(CanonoptError, AssertionError):
     """A function was traced or compiled more often than its limit allows."""
 
     def __str__(self) -> str:
-        # The text is like the lines of a report, which a log and the doctor have too.
+        # The text looks like the report of a log or of the doctor.
         return "\n  write: ".join(filter(None, (self.problem, self.fix)))
 
 
@@ -165,7 +165,7 @@ class Reason(NamedTuple):
 
 
 class Incomparable:
-    """A part of a value that differs from that of another build, even if the two look alike."""
+    """A part of a value that never equals the part of another build, even if the two look alike."""
 
     def __init__(self, part: Any, why: str, fix: str) -> None:
         self.part, self.why, self.fix = part, why, fix
@@ -251,7 +251,7 @@ OF_LIBRARY = Reason(
 
 
 def impure(name: str) -> Reason:
-    """Return the reason for a name of a library that can give other values, as `time.time`."""
+    """Return the reason for a library's name whose value can differ each time, as `time.time`."""
     fix = "Use it outside of the function, and pass the result as an argument."
     if name == "hash()":
         fix = f"{fix[:-1]}; leave the __hash__ of a class to dataclasses.dataclass(frozen=True)."

@@ -47,7 +47,7 @@ stderr what it leaves as it is.
 
 
 def command(arguments: Sequence[str] | None, version: str) -> int:
-    """Run these arguments, or those of the process, and return the exit status."""
+    """Run the command line, by default that of the process, and return the exit status."""
     parser = argparse.ArgumentParser(prog="canonopt")
     parser.add_argument("--version", action="version", version=f"canonopt {version}")
     commands = parser.add_subparsers(required=True, metavar="command", dest="command")
@@ -170,7 +170,7 @@ def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str | None:
-    """Return words on a difference in the run with canonopt's factories; None if there is none."""
+    """Return how the run with canonopt's factories differs, in words; None if it does not."""
     if tried["status"] != 0:
         return f"the exit status is {tried['status']}"
     if tried["problems"]:  # then the factories were not in place

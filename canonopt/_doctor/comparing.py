@@ -70,7 +70,7 @@ def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
 
 
 def _key(function: _Dict) -> tuple[str, str]:
-    """Return a key of a function for both runs: its line and its folder may differ in them."""
+    """Return a key that finds a function in both runs, where its line and folder may differ."""
     return function["name"], os.path.basename((function["place"] or "").rpartition(":")[0])
 
 

@@ -28,7 +28,7 @@ _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
 
 def fix(paths: Sequence[str], write: bool) -> int:
-    """Print the changes of Python files, and of those in folders, as a diff; or write them.
+    """Print the changes of Python files and of all files in folders as a diff, or write them.
 
     **Returns:** the exit status: 1 if a file could not be read, parsed or written.
     """
@@ -82,10 +82,10 @@ def _patch(path: Path, before: bytes, after: bytes) -> bytes:
 
 
 def fixed(source: bytes) -> tuple[bytes, list[str]]:
-    """Return source code with canonopt's modules in place of Optax's, or notes why it stays as is.
+    """Return source code with canonopt's modules in place of Optax's, and notes if it is unchanged.
 
-    **Raises:** `SyntaxError` or `ValueError` if it is not Python, `RecursionError` if it is nested
-    too deeply.
+    **Raises:** `SyntaxError` or `ValueError` if the source is not Python, `RecursionError` if it is
+    nested too deeply.
     """
     tree = ast.parse(source)
     names = _Names(tree)
@@ -118,7 +118,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
 
 
 class _Names:
-    """The names of a file: the parent of each node, the uses of each name, and canonopt's.
+    """The names of a file: the parent of each node, each name's uses, and the names of canonopt.
 
     Scopes do not count: a name that an import binds anywhere stands for the import everywhere.
     """
@@ -166,7 +166,7 @@ def _left(names: _Names) -> Iterator[tuple[int, str]]:
 
 
 def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tuple[int, str]]:
-    """Yield the lines where `name`, `path` of Optax, must not become canonopt's, and the reason."""
+    """Yield lines where `name`, which means `path` of Optax, must stay Optax's, and the reason."""
     if _found(path) is None:
         yield alias.lineno, f"canonopt has no {path}"
     if name in names.ours:
@@ -189,7 +189,7 @@ def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tup
 
 
 def _is_harmless(module: ast.expr, path: str, names: _Names) -> bool:
-    """Return True if a module is compared with None, or asked for a name."""
+    """Return True if a module is compared with None, or asked for a name that canonopt has."""
     around = names.parents[module]
     if isinstance(around, ast.Call) and _last_name(around.func) in ("getattr", "hasattr"):
         wanted = around.args[1] if len(around.args) > 1 else None
@@ -199,7 +199,7 @@ def _is_harmless(module: ast.expr, path: str, names: _Names) -> bool:
 
 
 def _has_module(path: str) -> bool:
-    """Return True if canonopt has a module of Optax."""
+    """Return True if canonopt has the module of Optax with this path."""
     with contextlib.suppress(ModuleNotFoundError):
         return importlib.util.find_spec(path.replace("optax", "canonopt", 1)) is not None
     return False

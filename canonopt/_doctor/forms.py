@@ -80,7 +80,7 @@ def _head(report: _Dict) -> Iterator[_Line]:
 
 
 def verdict(report: _Dict) -> str | None:
-    """Return a line in place of a table, or of the causes below it."""
+    """Return a line to show if there is no table, or no avoidable cause below it; else None."""
     if not report["findings"]:
         # If functions could not be seen, a note says why.
         has_notes = report["problems"] or report["notes"]

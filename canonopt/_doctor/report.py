@@ -29,7 +29,7 @@ def report_on(
 
     - `status`: the exit status; None if another machine runs the command.
     - `started`: the time of the start, in seconds since the epoch.
-    - `problems`: the reasons if the counts are wrong.
+    - `problems`: why the counts are wrong, if they are.
     """
     processes = [process for process in processes if process.told]  # those that compiled something
     found = [_function(told, started) for told in _by_function(processes)]

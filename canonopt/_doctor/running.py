@@ -50,7 +50,7 @@ def watched(
         _outlive(process)
         while output is not None and (found := process.stdout.read1()):  # pyright: ignore
             output += found
-            with contextlib.suppress(OSError):  # our own reader may be gone
+            with contextlib.suppress(OSError):  # whoever reads our output may be gone
                 sys.stdout.flush()
                 sys.stdout.buffer.write(found)
                 sys.stdout.buffer.flush()
@@ -73,7 +73,7 @@ _UNWATCHED = (
 
 
 def attached(path: str) -> dict[str, Any]:
-    """Report on streams that others write or wrote. Raises `ValueError` if there is no stream."""
+    """Report on streams, which may still grow. Raises `ValueError` if there is no stream."""
     processes, problems = read(Path(path))
     if not processes:
         raise ValueError(next(iter(problems), f"{path} has no stream of canonopt doctor"))
@@ -103,7 +103,7 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
 
 
 def _outlive(process: subprocess.Popen[bytes]) -> None:
-    """Outlive the signals that end a command, to report on it, and pass them on to it."""
+    """Survive the signals that end a command, to report on it, and pass all but Ctrl-C on to it."""
     passed_on = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
     def pass_on(number: int, _: object) -> None:
@@ -112,6 +112,6 @@ def _outlive(process: subprocess.Popen[bytes]) -> None:
             process.send_signal(number)
 
     for number in (signal.SIGINT, *passed_on):
-        # `nohup` ignores a signal, and the command inherits that.
+        # `nohup` makes processes ignore a signal, and the command inherits that.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, pass_on)

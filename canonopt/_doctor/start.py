@@ -1,4 +1,4 @@
-"""The time until the slowest function can run, which is the step as a rule, and where it goes."""
+"""Where the time goes until the slowest function, as a rule the training step, can run."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -15,9 +15,9 @@ _Dict: TypeAlias = Mapping[str, Any]
 
 
 def start_of(report: _Dict) -> dict[str, Any] | None:
-    """Return where the start of the slowest process went; None if it was short.
+    """Return how the process with the slowest start spent its start; None if all starts were short.
 
-    It has a table of seconds, with titles in the first row, and advice that shortens the start.
+    The dict has a table of seconds, with titles in the first row, and advice to shorten the start.
     """
     found = (start for process in report["processes"] if (start := _start(report, process)))
     return max(found, key=lambda start: start["seconds"], default=None)
@@ -68,7 +68,7 @@ def _row(name: str, moments: Sequence[_Dict]) -> tuple[str, ...]:
     return (name, f"{len(moments)}", *(f"{value:.2f}" for value in (*stages, sum(stages))))
 
 
-# --- what was measured to shorten such a start, where it would save a second ----------------------
+# --- advice that shortened a start when measured, given where it would save a second --------------
 
 
 def _on_lines(lines: Sequence[tuple[_Dict, Sequence[_Dict]]]) -> Iterator[str]:

@@ -62,14 +62,14 @@ class StreamRecorder(Recorder):
         self.restart()
 
     def restart(self) -> None:
-        """Forget everything, as in a fork: its stream begins without functions."""
+        """Forget everything. A fork needs this: its own stream begins without functions."""
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
         # Entries have times of `perf_counter`, which may start at any time.
         self._epoch = time.time() - time.perf_counter()
 
     def tell(self, event: str, **fields: Any) -> None:
-        """Write a record. It never raises an error, for it runs in the user's calls."""
+        """Write a record. This never raises an error, because the user's calls run it."""
         with contextlib.suppress(Exception):
             self._write(_cut({"event": event, "time": time.time(), **fields}))
 
@@ -124,7 +124,7 @@ def _differences(entry: Entry) -> dict[str, Any]:
     told = ((path, leaf) for path, leaf in found.items() if leaf.kind != "node")
     for path, leaf in itertools.islice(told, _MAX_LEAVES):
         leaves[path] = leaf.text
-        # A static value is told with its parts: two optimizers may have one name.
+        # Tell the parts of a static value too: two optimizers may have one name.
         parts = itertools.islice(leaf.parts.items(), MAX_ENTRIES)
         leaves.update((f"{path} with {name}", part.text) for name, part in parts)
     if (told := entry.explanation) is None:
@@ -184,7 +184,7 @@ class Process:
     told: Sequence[Told]  # in the order in which they began
     cache: dict[str, Any] | None  # settings of JAX's persistent cache
     name: str = "p0"
-    is_ended: bool = False  # whether there is a last line
+    is_ended: bool = False  # whether the stream has an "end" line
     latest: float = 0.0  # the time of the latest line
     problems: Sequence[str] = ()  # why the counts are wrong
     failures: Sequence[str] = ()  # errors of canonopt itself
@@ -241,7 +241,7 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
     stale = {record["number"]: record for record in found["stale"]}
     return Process(
         start,
-        # A function inside of another one ends before it, so the start decides the order.
+        # A function ends before the function that called it, so sort by the start.
         sorted(told, key=lambda each: [entry.at for entry in each.log.entries[:1]]),
         counted[-1]["cache"] if counted else None,
         is_ended=bool(found["end"]),
@@ -271,5 +271,5 @@ def _stale(record: dict[str, Any]) -> StaleRead:
 
 
 def _made(kind: Any, record: dict[str, Any]) -> Any:
-    """Return the object of a record, which may have more fields, or fewer if it is older."""
+    """Return an object of class `kind` for a record, which may have unknown or missing fields."""
     return kind(**{f.alias: record[f.alias] for f in attrs.fields(kind) if f.alias in record})

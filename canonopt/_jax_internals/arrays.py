@@ -18,10 +18,10 @@ def array_text(value: Any) -> str:
 
 
 def in_batch(value: Any) -> Any:
-    """Return the array with all dimensions that a tracer of `jax.vmap` stands for.
+    """Return the batched array behind a tracer of `jax.vmap`, with all its dimensions.
 
-    Relies on `val` of `BatchTracer` in `jax._src.interpreters.batching`. Returns other values, and
-    the tracer if the name is gone, as they are.
+    Relies on `val` of `BatchTracer` in `jax._src.interpreters.batching`. Returns any other value
+    unchanged, and the tracer itself if one of these names is gone.
     """
     while type(value).__name__ == "BatchTracer" and hasattr(value, "val"):
         value = value.val
@@ -50,7 +50,7 @@ def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
 
     **Arguments:**
 
-    - `variables`: shardings and meshes, by their names in the place where the code is to stand.
+    - `variables`: the shardings and meshes that the code can name, by name.
     """
     for name, value in variables.items():
         if value == sharding:
@@ -69,9 +69,9 @@ def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
 
 
 def sharding_text(value: Any) -> str:
-    """Return a sharding or a mesh as text, which is the same in each process that has one like it.
+    """Return a sharding or a mesh as text. Equal ones have the same text in every process.
 
-    The devices count only if they belong to several processes.
+    The text names the devices only if they belong to several processes.
     """
     mesh = value.mesh if isinstance(value, NamedSharding) else value
     if not isinstance(mesh, Mesh):

@@ -11,22 +11,22 @@ from .settings import unsupported
 class Processes:
     """The processes of `jax.distributed`, which share a store of keys and values.
 
-    The coordinator has the store, so reading and writing it uses no device.
+    The coordinator keeps the store, so reads and writes use no device.
     """
 
     def __init__(self, index: int, count: int, client: Any) -> None:
         self.index, self.count = index, count
         self.set = client.key_value_set_bytes
-        self.delete = client.key_value_delete  # deletes all keys below, too
+        self.delete = client.key_value_delete  # also deletes all keys below the key
         self._get, self._below = client.blocking_key_value_get_bytes, client.key_value_dir_get_bytes
 
     def get(self, key: str, seconds: float) -> bytes | None:
-        """Return the value of a key, or None if nobody has set it after so many seconds."""
+        """Return the value of a key, or None if no process sets the key within `seconds`."""
         until = time.monotonic() + seconds
         try:
             return self._get(key, round(seconds * 1000))
         except jax.errors.JaxRuntimeError:
-            # Without a coordinator, the call fails earlier.
+            # Without a coordinator, the call fails before the timeout.
             if time.monotonic() < until - seconds / 100:
                 raise
             return None
@@ -40,8 +40,8 @@ class Processes:
 def processes() -> Processes | None:
     """Return the processes of `jax.distributed`, or None if it is not initialized.
 
-    Relies on `global_state` of `jax._src.distributed`: its numbers of processes, and its client
-    with a store. Raises `UnsupportedVersionError` if these attributes are gone.
+    Relies on `process_id`, `num_processes` and `client` of `jax._src.distributed.global_state`.
+    Raises `UnsupportedVersionError` if these attributes are gone.
     """
     if not jax.distributed.is_initialized():
         return None

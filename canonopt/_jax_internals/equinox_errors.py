@@ -28,12 +28,12 @@ _callbacks = logging.getLogger("jax._src.callback")
 
 
 def error_of_equinox(error: Exception, key: bytes) -> Exception | None:
-    """Return the error that `equinox.filter_jit` raises in place of `error`; None if it is `error`.
+    """Return the error that `equinox.filter_jit` raises in place of `error`; None if it keeps that.
 
-    Equinox makes the new error of the last one that `equinox.error_if` has noted. The stack in it
-    begins at the frame whose variable `__equinox_jit_id__` is `key`. Relies on the name of that
-    variable, and on `equinox._jit.last_error_info`. If Equinox has moved either, the stack begins
-    at the top of the program.
+    Equinox makes the new error from the last failure that `equinox.error_if` has noted. The stack
+    in the new error begins at the frame whose variable `__equinox_jit_id__` is `key`. Relies on the
+    name of that variable, and on `equinox._jit.last_error_info`. If Equinox has moved either, the
+    stack begins at the top of the program.
     """
     with contextlib.suppress(ImportError, AttributeError, TypeError):
         from equinox import _jit
@@ -56,4 +56,4 @@ def error_of_equinox(error: Exception, key: bytes) -> Exception | None:
     return None
 
 
-_filter_jit = eqx.filter_jit  # the tests of Equinox put another function in its place
+_filter_jit = eqx.filter_jit  # Equinox's own tests replace `eqx.filter_jit`

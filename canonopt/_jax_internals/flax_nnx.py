@@ -31,7 +31,7 @@ def module_parts(value: Any) -> ModuleParts | None:
         if type(own) is dict and isinstance(nodes := own.get("_pytree__nodes"), Mapping):
             for name, held in own.items():
                 if not name.startswith("_pytree__"):
-                    step = f"[{name}]" if name.isdigit() else f".{name}"  # as of an `nnx.List`
+                    step = f"[{name}]" if name.isdigit() else f".{name}"  # digits name list items
                     (children if nodes.get(name) else static).append((step, held))
             return parts
         kind = type(value).__name__ if type(value).__module__.startswith("flax.nnx") else ""
@@ -54,9 +54,9 @@ def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: Mod
     if type(node).__name__ == "VariableDef":
         children.append((path, None))
     elif attribute(getattr(node, "type", None), "__name__") == "GenericPytree":
-        # A pytree that is a child has static data of its own, as an optimizer without arrays.
+        # A child that is a pytree has its own static data, for example an optimizer without arrays.
         _, data = node.metadata[1].node_data() or (None, None)
-        if type(data) not in (type(None), list):  # the keys of a dict are in the paths
+        if type(data) not in (type(None), list):  # the paths already have the keys of a dict
             static.append((path + UNNAMED_STATIC, data))
     for key, value in itertools.islice(attributes, getattr(node, "num_attributes", 0)):
         inner = f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]"

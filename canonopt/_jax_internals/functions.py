@@ -27,7 +27,7 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
     """Return the keyword arguments that `jax.jit` was given for `jitted`.
 
     Relies on the attribute `_jit_info`, a named tuple that `jax.jit` makes of its arguments.
-    Returns None if it is gone, or if `jax.jit` with these options would not give an equal one.
+    Returns None if that is gone, or if `jax.jit` with these options would give other attributes.
     """
     try:
         info = jitted._jit_info._asdict()
@@ -42,8 +42,8 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
             options["out_shardings"] = info["out_shardings_treedef"].unflatten(
                 info["out_shardings_leaves"]
             )
-        # An option that is not read here, such as `backend`, shows in this comparison, and so does
-        # an attribute that somebody has set.
+        # This comparison finds options that are not read above, such as `backend`, and attributes
+        # that somebody has set.
         again: Any = jax.jit(jitted.__wrapped__, **options)
         same = again._jit_info._asdict() == info and _attributes(again) == _attributes(jitted)
     except Exception:
@@ -54,8 +54,8 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
 def argument_options(jitted: Any) -> dict[str, tuple[Any, ...]] | None:
     """Return which arguments of a result of `jax.jit` are static or donated, by number and name.
 
-    JAX finds numbers from names, and names from numbers. Relies on the attribute `_jit_info`;
-    returns None if it is gone, and for any other function.
+    JAX infers the numbers from the names, and the names from the numbers. Relies on the attribute
+    `_jit_info`; returns None if that is gone, and for any other function.
     """
     info = getattr(jitted, "_jit_info", None)
     return None if info is None else {name: getattr(info, name) for name in _OF_ARGUMENTS}
@@ -108,12 +108,12 @@ def functions_inside(function: Any) -> list[Any]:
     """Return `function` and the functions that it wraps, as far as they can be found.
 
     Relies on the attributes in which `functools.wraps`, partials, JAX and Flax keep functions, and
-    on the variables that closures of JAX capture (those of `jax.pmap`, for example), as well as
-    those of `equinox.filter_pmap`.
+    on the variables that the closures of JAX (for example in `jax.pmap`) and of
+    `equinox.filter_pmap` capture.
     """
     found = [function]
     for outer in found:
-        # An object of the user's may have any function as `f`.
+        # A user's object may have an unrelated function as `f`.
         library = type(outer).__module__.partition(".")[0]
         names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
         inner: list[Any] = [*(attribute(outer, name) for name in names), _wrapped_call(outer)]
@@ -122,7 +122,7 @@ def functions_inside(function: Any) -> list[Any]:
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
         if isinstance(outer, types.FunctionType):
-            # The globals show if JAX made a function: a wrapper takes another's name.
+            # Ask the globals if JAX made a function: a wrapper has the name of what it wraps.
             if str(outer.__globals__.get("__name__")).startswith("jax."):
                 inner += captured_by(outer).values()
             # Here the function is the first of the values that Equinox treats as static.
@@ -156,7 +156,7 @@ def _wrapped_call(value: Any) -> Any:
 
 
 def name_in_events(function: Any) -> str:
-    """Return the name in the events of `jax.monitoring` for a function that `jax.jit` was given."""
+    """Return the name that the events of `jax.monitoring` use for a function given to `jax.jit`."""
     while isinstance(function, functools.partial) and not hasattr(function, "__name__"):
         function = function.func
     return str(getattr(function, "__name__", "<unnamed function>"))
@@ -164,15 +164,15 @@ def name_in_events(function: Any) -> str:
 
 def is_module_class(kind: Any) -> bool:
     """Return True for `equinox.Module` and its subclasses. Equinox need not be imported."""
-    # The metaclass shows it: `issubclass` takes ten times as long, because a module is an ABC.
+    # Check the metaclass: `issubclass` takes ten times as long, because a module is an ABC.
     return isinstance(kind, type(loaded("equinox", "Module")))
 
 
 def node_functions(kind: type) -> tuple[Any, ...] | None:
     """Return the functions with which a pytree type was registered, if there are any.
 
-    Leaves out the functions of Equinox's modules, which Equinox makes of their fields. Relies on
-    `_registry` of `jax._src.tree_util`; returns None if it is gone.
+    Returns an empty tuple for modules of Equinox, whose functions Equinox makes from their fields.
+    Relies on `_registry` of `jax._src.tree_util`; returns None if it is gone.
     """
     if is_module_class(kind):
         return ()
@@ -192,14 +192,14 @@ IMMUTABLE: dict[str, tuple[str, ...]] = {
 }
 
 
-# --- whose a function is --------------------------------------------------------------------------
+# --- who wrote a function -------------------------------------------------------------------------
 
 
 def name_of(function: Any) -> str:
     """Return the name of a function, or of the first function inside it that has one."""
     chain = _wrapped_by(function)
     names = (attribute(each, "__name__") for each in chain)
-    # `jax.jit` names everything.
+    # `jax.jit` calls a function without a name `<unnamed function>`.
     name = next((name for name in names if name not in (None, "<unnamed function>")), None)
     return str(name or type(chain[-1]).__name__)
 
@@ -230,15 +230,15 @@ def identity_of_code(function: Any) -> object:
 
 
 def is_of_jax(function: Any) -> bool:
-    """Return True if JAX defines a function, such as those that run its operations."""
+    """Return True if JAX defines the function, for example to run one of its operations."""
     return _package_of(function) == "jax"
 
 
 def is_helper(function: Any) -> bool:
-    """Return True if a library has jitted a function of its own, instead of its user.
+    """Return True if a library, and not its user, has jitted a function of that library.
 
-    That is so if the function is defined inside a jitted one, or if the library's own code comes
-    before the user's in the stack of the call.
+    That is so if `jits_itself(function)`, or if the library's own code comes before the user's in
+    the stack of the call.
     """
     if not _is_of_library(function):
         return False
@@ -263,13 +263,13 @@ def jits_itself(function: Any) -> bool:
     # A `jnp.ufunc` jits its function itself.
     if isinstance(found, jnp.ufunc):
         return True
-    # `found` itself does not count, and neither does `jax.jit(jax.vmap(jnp.dot))` of the user's.
+    # Skip `found` itself. A user's `jax.jit(jax.vmap(jnp.dot))` must not count either.
     inside = functions_inside(found)[1:] if is_jitted(found) else ()
     return any(function is inner for inner in inside)
 
 
 def users_function(function: Any) -> Any:
-    """Return the user's function inside of a jitted function of JAX's own, as of `jax.pmap`."""
+    """Return the user's function inside a jitted function that JAX defines, as in `jax.pmap`."""
     if not _is_of_library(function):
         return function
     inside = (f for f in functions_inside(function) if isinstance(f, types.FunctionType))

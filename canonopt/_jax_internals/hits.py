@@ -51,7 +51,7 @@ class HitWatch(Watch):
 
     def _change(self, change: Callable[[Any], Any]) -> None:
         self._state.set_global(change(self._state.get_global()))
-        # None hides the hook of all threads. If no hook is set, JAX has another object here.
+        # A local None hides the global hook. If no local hook is set, JAX has another object here.
         if (local := self._state.get_local()) is None or callable(local):
             self._state.set_local(change(local))
 
@@ -95,7 +95,7 @@ _contexts = itertools.count()
 
 
 class CachedCall:
-    """A call that has a program.
+    """A call whose program JAX has cached.
 
     **Arguments:**
 
@@ -139,8 +139,8 @@ class CachedCall:
     def afresh(self) -> Traced:
         """Return the program that the function gives now, tracing also the functions that it calls.
 
-        Each time the context of `set_xla_metadata` differs, so that JAX does not find an earlier
-        trace. `jax.make_user_context` would do too, but to make one empties all jit caches.
+        Each call enters another context of `set_xla_metadata`, so that JAX finds no earlier trace.
+        `jax.make_user_context` would also work, but making such a context empties all jit caches.
         """
         from jax.experimental.xla_metadata import set_xla_metadata
 

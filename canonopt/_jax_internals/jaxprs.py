@@ -20,7 +20,7 @@ from .tracing import unwatched
 
 
 def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
-    """Return the bytes of a program's constants, the user's code in it, and its inner functions.
+    """Return how many bytes a program's constants have, its user code, and its inner functions.
 
     A program has code of callbacks, which run with the program, and of rules for derivatives, which
     are traced when the program is differentiated. Relies on the attributes of the objects in which
@@ -37,7 +37,7 @@ def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
         if is_program(value) and value is not program:
             info = getattr(value, "jaxpr", value).debug_info
             place = info.func_src_info.rpartition(" at ")[2]
-            # JAX knows no place of an object that is called, and our jit stands for one.
+            # JAX knows no place for a callable object. A place in our own jit is unknown, too.
             places.add("<unknown>" if is_ours(place) else place)
         if isinstance(value, jax.core.Tracer):
             kept.append(value)
@@ -60,9 +60,9 @@ def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = 
     of `jax.interpreters.partial_eval` removes it, and `debug_info.arg_names` of a `Jaxpr` tells
     which arguments stand for arrays. If one of the two is gone, such code counts.
 
-    A program keeps the memory of a captured NumPy array, and is compiled with the values of that
-    time. An array that has changed in place since then shows other values. `changed` are such
-    arrays, which count as different from all others.
+    A program shares the memory of a captured NumPy array, but was compiled with the values of that
+    time. If the array has changed in place since, the program shows the new values. `changed` lists
+    such arrays. They count as different from all others.
     """
     one, other = map(_without_dead_code, (one, other))
     if _text(one[0]) != _text(other[0]):
@@ -76,8 +76,8 @@ def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = 
 def _held_for(array: np.ndarray) -> Sequence[Any]:
     """Return the arrays that programs hold for a captured NumPy array.
 
-    They are copies if JAX converts the dtype, as float64. As long as a program has a copy, it stays
-    the same one: JAX goes on with the old values even in a new trace.
+    The arrays are copies if JAX converts the dtype, for example float64. As long as a program has
+    such a copy, JAX uses the same copy, with the old values, even in a new trace.
     """
     with unwatched():
         return jax.make_jaxpr(lambda: jax.lax.expand_dims(array, (0,)))().consts
@@ -138,7 +138,7 @@ def _is_library_code(value: Any) -> bool:
 
 
 def _is_of_library(value: Any) -> bool:
-    """Return True for an object of JAX or Equinox. The objects inside of Equinox's still count."""
+    """Return True for an object of JAX or Equinox, which may hold objects of the user."""
     return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "equinox")
 
 
@@ -148,9 +148,9 @@ def is_program(value: Any) -> bool:
 
 
 def values_in(program: Any) -> Iterator[Any]:
-    """Yield a program, those inside, their constants, and functions with the values they capture.
+    """Yield a program, its inner programs, their constants, and functions with captured values.
 
-    Attributes of other objects of the user's are left out: they may be anything under any name.
+    Leaves out the attributes of the user's other objects: they may be anything under any name.
     """
     seen: dict[int, Any] = {}
     pending = [program]
@@ -184,4 +184,4 @@ def values_in(program: Any) -> Iterator[Any]:
         elif hasattr(value, "callback_func"):  # it is of `jax.pure_callback`
             pending.append(value.callback_func)
         elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
-            pending += vars(value).values()  # such as one of `equinox.filter_custom_vjp`
+            pending += vars(value).values()  # as for `equinox.filter_custom_vjp`

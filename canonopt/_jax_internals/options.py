@@ -24,7 +24,7 @@ def jit_with_captured(
         if hasattr(fn, name):
             setattr(call, name, getattr(fn, name))
     parameters: list[inspect.Parameter] = []
-    with contextlib.suppress(ValueError, TypeError):  # some functions written in C lack one
+    with contextlib.suppress(ValueError, TypeError):  # some functions in C have no signature
         parameters = bare_parameters(fn)
     if parameters:
         captured = inspect.Parameter(CAPTURED, inspect.Parameter.KEYWORD_ONLY, default=None)
@@ -35,9 +35,9 @@ def jit_with_captured(
 
 
 def stand_at(call: Any, fn: Any) -> None:
-    """Let the errors of JAX name the place of `fn` for `call`, which has a signature of its own.
+    """Make the errors of JAX name the place of `fn` in place of that of `call`.
 
-    JAX names the innermost function. A reference to `fn` itself would keep `fn` alive.
+    JAX names the innermost wrapped function. `call` wraps a stand-in, so that `fn` may be freed.
     """
     code = getattr(inspect.unwrap(fn), "__code__", None)
     if code is not None:

@@ -40,8 +40,8 @@ def _text(value: Any) -> str:
 def tracing_context() -> Hashable:
     """Return the settings and contexts by which `jax.jit` finds a trace.
 
-    Relies on `trace_context` of `jax._src.config`. Returns None if it is gone: then a program
-    without a trace for the context is found, and traced again.
+    Relies on `trace_context` of `jax._src.config`. Returns None if that is gone. Then callers may
+    find a program that has no trace for the context, and JAX traces its function again.
     """
     try:
         from jax._src import config
@@ -60,7 +60,7 @@ def around_calls() -> dict[str, Hashable]:
     """Return the settings that a trace can depend on, by name, even those not in JAX's key.
 
     They are the whole of `jax.config` with the values of this thread, the settings of Flax and
-    Haiku, and those of NumPy and `warnings`, which make errors of warnings.
+    Haiku, and those of NumPy and `warnings`, which can turn warnings into errors.
     """
     found = dict(all_settings())
     found["np.errstate"], found["np.printoptions"] = repr(np.geterr()), repr(np.get_printoptions())
@@ -84,7 +84,7 @@ def bound_dimensions() -> Hashable:
 
 
 def entered_context() -> str | None:
-    """Return what a call is made in, if that is a context of a library that cannot be compared.
+    """Return the name of a library's context that is entered and cannot be compared, else None.
 
     Relies on the stacks that libraries keep. If a stack is gone, the context counts as entered.
     """
@@ -121,7 +121,7 @@ _CONTEXT_NAMES = {
 def context_of_calls() -> dict[str, str]:
     """Return the settings that a trace depends on besides the call, as users know them."""
     context = {_CONTEXT_NAMES.get(name, name): text for name, text in key_context().items()}
-    if not context:  # this may also tell a setting that is not in the key
+    if not context:  # then list all settings, also those not in the key
         context = {name: _text(value) for name, value in jax.config.values.items()}
     context.pop("abstract_mesh_context_manager", None)  # an empty mesh is the same as no mesh
     mesh = jax.sharding.get_abstract_mesh()
@@ -130,7 +130,7 @@ def context_of_calls() -> dict[str, str]:
 
 @contextlib.contextmanager
 def default_settings() -> Iterator[None]:
-    """Let JAX jit inside the block, without a log of it, whatever the user has set."""
+    """Enable jit inside the block, and disable JAX's logs about it, whatever the user has set."""
     with jax.disable_jit(False), jax.log_compiles(False), jax.explain_cache_misses(False):
         yield
 

@@ -57,10 +57,10 @@ def makes_tracers() -> bool:
 
 
 def is_in_backward_pass() -> bool:
-    """Return True if JAX runs a backward pass now, and not a jitted function that it has called.
+    """Return True if JAX runs a backward pass now, and no jitted function that the pass has called.
 
-    Relies on the names of the functions that run either of them, in `jax._src.interpreters.ad` and
-    in `jax._src.pjit`.
+    Relies on the names of the functions that run backward passes, in `jax._src.interpreters.ad`,
+    and jitted functions, in `jax._src.pjit`.
     """
     # Frames go from the innermost outwards: the function that is found first is what runs now.
     for frame in frames():
@@ -87,7 +87,7 @@ def is_compiling_by_hand() -> bool:
 def library_callers() -> Iterator[str]:
     """Yield the packages of libraries that a jitted function was called through, innermost first.
 
-    They end at the user's code, and leave out the modules that every such call comes through.
+    Stops at the user's code, and leaves out the modules that every jitted call passes through.
     """
     for frame in frames():
         module = str(frame.f_globals.get("__name__"))
@@ -113,7 +113,7 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def unwatched() -> Iterator[None]:
-    """Let nobody hear of traces and compiles of this thread inside the block."""
+    """Hide the traces and compiles of this thread from listeners inside the block."""
     before, _thread.is_unwatched = _thread.is_unwatched, True
     try:
         yield

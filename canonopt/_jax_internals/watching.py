@@ -1,4 +1,4 @@
-"""Calls that a jit cache has no entry for, and compiles."""
+"""Misses, which are calls that a jit cache has no entry for, and compiles by XLA."""
 
 import contextlib
 import functools
@@ -59,8 +59,8 @@ class Compile:
 class CompileWatch:
     """Calls `on_compile` with each compile, and with each hit of JAX's persistent cache.
 
-    JAX compiles in the thread of the call. Its events have public functions, but their names are
-    documented nowhere.
+    JAX compiles in the thread of the call. The functions to listen with are public, but the names
+    of the events are documented nowhere.
     """
 
     def __init__(self, on_compile: Callable[[Compile], None]) -> None:
@@ -110,7 +110,7 @@ class CompileWatch:
 
 
 class _Thread(threading.local):
-    """Holds what a thread knows of the compile that is reported next."""
+    """Facts about the compile that JAX reports next in this thread."""
 
     def __init__(self) -> None:
         # Whether the persistent cache had the program that is reported next.
@@ -127,7 +127,7 @@ def has_persistent_cache() -> bool:
 
 def _name(about: dict[str, Any]) -> str:
     name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
-    return name.replace("unnamed wrapped", "unnamed")  # before JAX 0.9 it was called so
+    return name.replace("unnamed wrapped", "unnamed")  # JAX before 0.9 adds "wrapped"
 
 
 # --- calls through `equinox.filter_jit`, which is private -----------------------------------------
@@ -138,7 +138,7 @@ def is_of_filter_jit(function: Any) -> bool:
 
     Relies on the qualified name of the function inside of `equinox._jit._filter_jit_cache`.
     """
-    # Only the code has this name: Equinox gives the function itself the name of the user's.
+    # Only the code has this name: Equinox gives the function the name of the user's function.
     name = "_filter_jit_cache.<locals>.fun_wrapped"
     return isinstance(function, types.FunctionType) and function.__code__.co_qualname == name
 
@@ -147,7 +147,7 @@ def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str
     """Return the user's function and arguments; None if this is not a call of `filter_jit`.
 
     Equinox passes them in three parts, each partitioned into arrays and the rest. The function that
-    `canonopt.filter_jit` gives to `jax.jit` has a function that puts them together.
+    `canonopt.filter_jit` gives to `jax.jit` has `__call_of_user__`, which combines its arguments.
     """
     if isinstance(function, types.FunctionType) and "__call_of_user__" in vars(function):
         return vars(function)["__call_of_user__"](*args)
@@ -210,7 +210,7 @@ class Miss:
 
 
 class Watch:
-    """Puts something in the place of a part of JAX, as long as it has listeners."""
+    """Replaces a part of JAX as long as there are listeners."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Any, ...] = ()
@@ -244,14 +244,14 @@ class MissWatch(Watch):
     """Calls its listeners at each miss.
 
     A listener is a pair of functions. `enter` gets the function that `jax.jit` was given, and a
-    function that returns the `Miss`. Unless `enter` returns None, `leave` gets its result, whether
-    the function was traced, and the jaxpr. If `leave` raises an error, nothing is compiled. Relies
-    on `jax._src.pjit._infer_params`, which this wraps: `jax.jit` calls it if its C++ cache does not
-    have an entry. Cached calls cost nothing.
+    function that returns the `Miss`. Unless `enter` returns None, `leave` gets three arguments: the
+    result of `enter`, whether the function was traced, and the jaxpr. If `leave` raises an error,
+    nothing is compiled. Relies on `jax._src.pjit._infer_params`, and wraps that function: `jax.jit`
+    calls the function if its C++ cache does not have an entry. Cached calls cost nothing.
     """
 
     hears_unwatched = False
-    # The function that stands in the place of `_infer_params`, and the one that it calls.
+    # The function that replaces `_infer_params`, and JAX's own, which the replacement calls.
     _ours: Any = None
     _original: Any = None
 
@@ -275,14 +275,14 @@ class MissWatch(Watch):
         if pjit._infer_params is self._ours:
             pjit._infer_params = self._original
         else:
-            # Somebody has wrapped `_ours`. It stays below, and only passes calls on.
+            # Somebody has wrapped `_ours`, which must stay. From now on it only passes calls on.
             self._ours = None
 
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
             if self._ours is not watched or (is_unwatched() and not self.hears_unwatched):
                 return original(fun, ji, args, kwargs)
-            # These functions of `jax._src.pjit` call the function; others only lower it.
+            # These functions of `jax._src.pjit` call `fun`; others only trace or lower it.
             is_call = sys._getframe(1).f_code.co_name in ("cache_miss", "_python_pjit_helper")
             miss = functools.partial(_miss, fun, ji, args, kwargs, is_call)
             both = [(leave, enter(fun, miss)) for enter, leave in dict.fromkeys(self.listeners)]
@@ -294,16 +294,16 @@ class MissWatch(Watch):
                 result = original(fun, ji, args, kwargs)
             except BaseException as error:
                 if is_traced := was_tracing(error) and not isinstance(error, NotTraced):
-                    with contextlib.suppress(TypeError):  # it takes no weak reference
+                    with contextlib.suppress(TypeError):  # `fun` may take no weak reference
                         _failed.set(fun, True)
                 tell(entered, is_traced, None)
                 raise
             jaxpr = None
             with contextlib.suppress(AttributeError, KeyError, TypeError):
                 jaxpr = result[0].params["jaxpr"]
-            # Both are asked: a jaxpr that is new here may have been traced before the watch began,
-            # and the count of traces also grows when another thread traces. JAX does not count a
-            # miss of a function that has failed, until its caches are cleared.
+            # Ask the jaxpr and the count: a jaxpr that is new here may have been traced before the
+            # watch began, and the count also grows when another thread traces. JAX does not count
+            # a miss of a function that has failed, until JAX's caches are cleared.
             is_traced = traces_so_far() != before or _failed.get(fun, False)
             mark = object()
             is_new = jaxpr is None or _seen.setdefault(jaxpr, mark) is mark
@@ -314,7 +314,7 @@ class MissWatch(Watch):
 
 
 _failed: WeakIdMap[bool] = WeakIdMap()  # functions with a trace that has failed
-_seen: WeakIdMap[object] = WeakIdMap()  # the jaxprs that have been here
+_seen: WeakIdMap[object] = WeakIdMap()  # the jaxprs that a watch has seen
 
 
 def tell(listeners: Sequence[Callable[..., None]], *about: Any) -> None:
@@ -333,11 +333,11 @@ misses = MissWatch()
 
 @functools.cache  # if it raises, the next use checks again
 def _check_misses(filter_jit: Any) -> None:
-    """Trace small functions, and raise `UnsupportedVersionError` unless all are seen.
+    """Trace small functions, and raise `UnsupportedVersionError` unless a watch sees all of them.
 
     `filter_jit` is that of Equinox, or an empty tuple if Equinox is not imported.
 
-    It takes some milliseconds. Nothing is lowered, so JAX does not start a backend.
+    The check takes some milliseconds. Nothing is lowered, so JAX does not start a backend.
     """
     try:
         from jax._src import pjit

@@ -1,4 +1,4 @@
-"""Callables of each kind, by what makes a new one: from a number, or from any value."""
+"""Callables of each kind: `KINDS` makes them from a number, `HOLDING` from any value."""
 
 import dataclasses
 import functools
@@ -248,7 +248,7 @@ def of_a_module(x):
 
 
 def outcome(fn, *args):
-    """Return what a call gives, to the last bit and with its types, or how it fails."""
+    """Return the `repr` of a call's result, or the type of its error. Calls a function it gets."""
     try:
         result = fn(*args)
         # The text of a function has its address.

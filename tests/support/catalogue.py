@@ -146,7 +146,7 @@ warmup_exponential_decay_schedule(0.0, 0.1, 5, 10, 0.9)
 ALL: dict[str, Build] = (
     OPTIMIZERS | SPECIAL_OPTIMIZERS | TRANSFORMS | SPECIAL_TRANSFORMS | SCHEDULES
 )
-# Of these the factory warns, as optax's does.
+# The factories that warn, as Optax's do.
 WARNING = {
     "optimistic_adam": DeprecationWarning,
     "contrib.dpsgd": DeprecationWarning,
@@ -154,7 +154,7 @@ WARNING = {
 }
 
 
-# What else `update` has to be given, or may be given: nobody takes everything.
+# The extra arguments that `update` needs or may take. No optimizer takes all of them.
 _LINESEARCH = ("value", "grad", "value_fn")
 EXTRA_ARGS = {
     "lbfgs": _LINESEARCH,
@@ -172,7 +172,7 @@ EXTRA_ARGS = {
 
 
 def parameters(name: str) -> Any:
-    """Return what the entry `name` is tried on: a matrix and a vector, for most."""
+    """Return the parameters for a trial of the entry `name`: for most, a matrix and a vector."""
     weight = jax.random.normal(jax.random.key(0), (8, 8))
     params = {"w": weight, "b": jnp.linspace(-1.0, 1.0, 8)}
     if name == "contrib.scale_by_muon":
@@ -189,7 +189,7 @@ def loss_fn(params: Any, x: jax.Array) -> jax.Array:
 
 
 def step_for(name: str) -> Callable[[Any, Any, Any, jax.Array], tuple[Any, Any]]:
-    """A training step that gives the entry `name` what it needs."""
+    """Return a training step that gives the entry `name` the arguments that it needs."""
 
     def step(optim: Any, params: Any, opt_state: Any, x: jax.Array) -> tuple[Any, Any]:
         fast = params.fast if name == "lookahead" else params
@@ -206,7 +206,7 @@ def step_for(name: str) -> Callable[[Any, Any, Any, jax.Array], tuple[Any, Any]]
 def extra_args_of(
     name: str, value: Any, grads: Any, function: Callable[[Any], Any]
 ) -> dict[str, Any]:
-    """Return what else the entry `name` needs in its update, where `function` is the loss."""
+    """Return the extra arguments for the update of the entry `name`; `function` is the loss."""
     known = {"value": value, "grad": grads, "value_fn": function, "obj_fn": function}
     return {key: known[key] for key in EXTRA_ARGS.get(name, ())}
 

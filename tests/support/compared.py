@@ -67,7 +67,7 @@ def with_method(x):
 
 
 def with_names(names):
-    """A function that reads another global in this process."""
+    """Return a function that reads the global `NAMES`, of which this process keeps only `names`."""
     NAMES.intersection_update(names)
     return lambda params: jax.tree.map(lambda _: bool(NAMES), params)
 
@@ -87,13 +87,13 @@ def clipped(rate, limit=1.0):
 
 
 def on_mesh(value, spec):
-    """An array of which each process has a half, or the whole."""
+    """Return an array of which each process has a half, or the whole, as `spec` says."""
     sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), spec)
     return jax.make_array_from_process_local_data(sharding, np.full(2, value, np.float32))
 
 
 def cases(process):
-    """Return what this process compares, by name. In the other one, some are not the same."""
+    """Yield the values that this process compares, by name. Some differ between the processes."""
     other = process == 1
     # The same in both.
     yield "spec", canonopt.adamw(halving(10), mask=is_named)

@@ -54,19 +54,19 @@ class Counted:
 
 
 def compiles(name: str) -> int:
-    """How often XLA has compiled jitted functions of this name."""
+    """Return how often XLA has compiled jitted functions of this name."""
     return _compiles[f"jit({name})"] + _compiles[name]
 
 
 def all_compiles(*parts: str) -> int:
-    """How often XLA has compiled functions whose names have one of these parts."""
+    """Return how often XLA has compiled functions whose names have one of these parts."""
     return sum(n for name, n in _compiles.items() if any(p in name for p in parts or ("",)))
 
 
 def counted(
     function: Callable, jit: Callable = lambda function: function, **options: Any
 ) -> tuple[Callable, Counted]:
-    """A plain function that calls `function`, jitted with these options, and what counts it."""
+    """Return a jitted plain function that calls `function`, and the `Counted` for it."""
     count = Counted(function)
 
     def call(*args, **kwargs):
@@ -77,7 +77,7 @@ def counted(
 
 
 def fresh(name="step"):
-    """A function of its own, and the list that its runs are noted in."""
+    """Return a new function, and the list to which each of its runs appends an item."""
     runs = []
 
     def function(x):
@@ -89,7 +89,7 @@ def fresh(name="step"):
 
 
 def calls_of(function):
-    """The files and the names of the Python functions that a call runs, in order."""
+    """Return the files and the names of the Python functions that a call runs, in order."""
     found = []
 
     def note(frame, event, _):
@@ -105,7 +105,7 @@ def calls_of(function):
 
 
 def line_marked(file, mark):
-    """The line of a test file that ends with a comment, as reports name it."""
+    """Return the line of a test file that ends with the comment `mark`, as reports name lines."""
     (line,) = (
         i
         for i, text in enumerate(Path(file).read_text().splitlines(), 1)

@@ -33,7 +33,7 @@ def run(*command, cwd=SCRIPTS, input="", env=None, timeout=300):
 
 
 def started(*command, cwd, env=None, **options):
-    """The process of a command that has begun, with pipes for what it reads and prints."""
+    """Start a command, and return its process, with pipes for its input and output."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen(command, cwd=cwd, env=environment_with(env), **pipes, **options)
 
@@ -43,20 +43,20 @@ def environment_with(settings):
 
 
 def printed_by(*arguments, **options):
-    """Return what Python prints with these arguments, which has to end well."""
+    """Return what Python prints with these arguments, and fail if its exit status is not 0."""
     done = run(*PYTHON, *arguments, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-# Most of the seconds of a command are those of importing jax. So the commands are forks of one
-# process that has imported canonopt and does nothing else.
+# A command spends most of its time on importing jax. So the commands are forks of one process that
+# has imported canonopt and does nothing else.
 _forkserver = multiprocessing.get_context("forkserver")
 _forkserver.set_forkserver_preload([__name__])
 
 
 def _run_doctor(command, cwd, input, environment, timeout):
-    """`subprocess.run` of the command `canonopt doctor`."""
+    """Do for the command `canonopt doctor` what `subprocess.run` does."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
         files[0].write_text(input)
@@ -82,7 +82,7 @@ def _main(command, cwd, environment, files):
 
 
 def importable(*folders):
-    """The folder of canonopt, for scripts that run elsewhere, after other folders."""
+    """Return a PYTHONPATH for scripts that run elsewhere: `folders`, then canonopt's folder."""
     return os.pathsep.join(map(str, [*folders, Path(canonopt.__file__).parents[1]]))
 
 
@@ -95,7 +95,7 @@ def doctored(*command, **options):
 
 
 def records_of(function, everywhere=False):
-    """Return what a process writes that calls a function, in other threads too if `everywhere`."""
+    """Return the records of a process that calls `function`, of all threads if `everywhere`."""
     now = time.time()
     start = {"event": "start", "version": stream.VERSION, "time": now, "began": now, "host": "host"}
     start |= {"pid": 1, "parent": 0, "fork": False, "argv": ["script.py"]}
@@ -108,19 +108,19 @@ def records_of(function, everywhere=False):
 
 
 def as_lines(records):
-    """The lines of a stream with these records."""
+    """Return the lines of a stream with these records."""
     return [f"{json.dumps(record)}\n" for record in records]
 
 
 def read_back(folder, *streams):
-    """The processes that wrote these lists of records."""
+    """Write streams of records into a folder, and return the processes read back from them."""
     for number, records in enumerate(streams):
         (folder / f"host-1-{number}.jsonl").write_text("".join(as_lines(records)))
     return stream.read(folder)[0]
 
 
 def report_of_logs(*logs, cache=None):
-    """The report on a process with these logs of functions and lines."""
+    """Return the report on a process with these logs of functions and lines."""
     told = [
         stream.Told(
             log, [stream.entry_record(entry, i, 0.0) for i, entry in enumerate(log.entries)]
@@ -132,7 +132,7 @@ def report_of_logs(*logs, cache=None):
 
 
 def report_of(*functions):
-    """The report of a command that starts a process for each function."""
+    """Return the report on a command that starts a process for each function."""
     started = time.time()
     with tempfile.TemporaryDirectory() as folder:
         processes = read_back(Path(folder), *map(records_of, functions))

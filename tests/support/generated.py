@@ -39,7 +39,7 @@ def run_cells(
     warn: Callable[[str], None] = lambda text: None,
     is_hidden: bool = False,
 ) -> None:
-    """Run each cell in a module, with names in it. After an error the next cell is run.
+    """Run each cell in a module that has the `names`. After an error, go on with the next cell.
 
     The module can be imported by its name, unless it is hidden.
     """
@@ -72,9 +72,9 @@ def named_texts(text: str) -> dict[str, tuple[str, str]]:
 
 
 def rows(text: str) -> list[list[str]]:
-    """Return the cells of each line, with ` | ` between them.
+    """Return the cells of each line, which are separated by ` | `.
 
-    After a backslash a line goes on. One that begins with `#` is a comment.
+    A line that ends with a backslash goes on in the next. One that begins with `#` is a comment.
     """
     lines = re.sub(r"\\\n *", "", text).strip().splitlines()
     return [re.split(r" \|(?: |$)", line) for line in lines if not line.startswith("#")]
@@ -82,10 +82,10 @@ def rows(text: str) -> list[list[str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-    """The text of a definition, what is used of it, and statements that change it.
+    """The text of a definition, expressions that use it, and statements that change it.
 
-    In the texts `{n}` is its name, `{v}` a value and `{w}` a plain number, and `{x}` is the object
-    that is read. `more` and `more_changes` are for functions of an `x` that are jitted.
+    In the texts, `{n}` is the name of the definition, `{v}` a value, `{w}` a plain number, and
+    `{x}` the object that is read. Only jitted functions of an `x` use `more` and `more_changes`.
     """
 
     setup: str
@@ -94,14 +94,14 @@ class Template:
     changes: tuple[str, ...]
     more_changes: tuple[str, ...]
     weight: int
-    # An array, which a factory would take for a dynamic hyperparameter, or a tree that holds some.
+    # Whether `{x}` is an array, which a factory takes for a dynamic number, or a tree with arrays.
     is_array: bool
 
 
 def templates(text: str) -> tuple[Template, ...]:
-    """Read `use ;; use | weight` after `##`, the setup, and what `=`, `>`, `~` and `~>` begin.
+    """Read `## use ;; use | weight`, the setup, and the lines that begin with a mark.
 
-    These are further uses, `more` uses, changes and `more_changes`.
+    The marks are `=` for further uses, `>` for `more`, `~` for changes, `~>` for `more_changes`.
     """
     found = []
     for part in text.strip("\n").removeprefix("## ").split("\n## "):
@@ -124,8 +124,8 @@ def templates(text: str) -> tuple[Template, ...]:
     return tuple(found)
 
 
-# What a function reads. No place changes what it reads when it is read: Optax traces more often
-# than canonopt, so a program with such a place has other numbers by intent.
+# What a function reads. No place changes its value when a function reads it: Optax traces more
+# often than canonopt, so the two would rightly get other numbers from such a place.
 PLACES = templates("""
 ## {x} ;; (lambda: {x})() | 8
 {n} = {v}
@@ -313,7 +313,7 @@ class Compared:
 
 
 def shrink(program: Program, compare: Callable[[Program], Compared]) -> Program:
-    """Return a program that differs too, from which no flag, cell or line can be left out."""
+    """Return the program, with flags, cells and lines removed as long as its runs still differ."""
 
     def smaller() -> Iterator[Program]:
         cells = program.cells
@@ -346,7 +346,7 @@ def smallest(program: Program, compare: Callable[[Program], Compared]) -> Compar
 
 
 def main(write: Callable[[Random], Program], compare: Callable[[Program], Compared]) -> None:
-    """Show the program of one seed, or those of many that differ."""
+    """Print the program of one seed, or, of many seeds, those programs whose runs differ."""
     parser = argparse.ArgumentParser(prog=sys.argv[0])
     parser.add_argument("seed", type=int)
     parser.add_argument("count", type=int, nargs="?", default=1)

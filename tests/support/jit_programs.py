@@ -6,8 +6,8 @@
     python -m tests.support.jit_programs 17 10000    # which of many seeds differ
 
 The state of a program is made of *places*: each has a text that sets it up, an expression that
-reads it, and statements that change it. A *body* reads places and arguments. A `make` function
-makes the body again, and the rest of the program builds, calls and changes.
+reads it, and statements that change it. A *body* reads places and arguments. A function `make`
+makes the body again. The rest of the program jits bodies, calls them, and changes places.
 """
 
 import dataclasses
@@ -120,7 +120,7 @@ def seen(value: Any, given: dict[int, str]) -> Any:
         return type(value).__name__, str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, str | int | float | complex | None):
         return type(value).__name__, repr(value)
-    # An immutable value may be an equal one: nothing but `is` can tell.
+    # An equal value may replace an immutable one: only `is` can tell them apart.
     where = "" if isinstance(value, tuple | str) else given.get(id(value), "other")
     return type(value).__name__, getattr(value, "__name__", ""), where
 
@@ -140,10 +140,10 @@ def compared(program: Program, library: Any = canonopt) -> Compared:
 
 
 def fits(setup: str, text: str) -> Program:
-    """Return the program of a text that yields what functions return, which `jit` has made.
+    """Return a program that notes the results of the jitted functions that a text describes.
 
-    `x -> body` is a *fit*: `yield jit(lambda x: body)(x)`, of `x` if there is nothing before the
-    arrow. `~ change` is a change, after which all fits above are made again.
+    `x -> body` is a *fit*: `yield jit(lambda x: body)(x)`. The argument is `x` if there is nothing
+    before the arrow. `~ change` is a change, after which all fits above are made again.
     """
     lines, made = ["global rate"], []
     for line in textwrap.dedent(text).strip().splitlines():
@@ -160,7 +160,7 @@ def fits(setup: str, text: str) -> Program:
 
 
 def agreed(program: Program) -> list[Any]:
-    """Return what both libraries give, which has to be the same. Nothing may fail on the way."""
+    """Return the records of a program, and fail if the libraries differ or a call raises."""
     found = compared(program)
     assert found.index is None, found
     assert found.theirs and not [each for each in found.theirs if isinstance(each, str)], found
@@ -177,8 +177,8 @@ SCALARS = ["1.0", "2.0", "jnp.float32(2.0)", "np.float32(-0.0)", "0.0", "jnp.asa
 VECTORS = ["jnp.arange(3.0)", "jnp.array([2.0, 1.0, 3.0])", "np.arange(3, dtype='float32')"]
 INTEGERS = ["1", "True", "jnp.array([1, 2, 3])", "np.int64(2)", "jnp.arange(3, dtype='int8')"]
 
-# Setup, text in `make`, readers, and changes: {n} is a name, {u} and {v} are values. The first two
-# are variables of `make` itself.
+# Setup, text in `make`, readers, and changes: {n} is a name, {u} and {v} are values. In the first
+# two rows, {n} is a variable of `make` itself.
 LOCALS = [
     (
         "{n}0 = {u}",
@@ -203,14 +203,14 @@ LOCALS = [
 
 
 def row_of(place: Template, x: str) -> tuple[str, str, str, str]:
-    """Return such a row for a place, which is read as a global or as a captured variable."""
+    """Return a row like those of `LOCALS` for a place, read as a global or a captured variable."""
     texts = (place.setup, "; ".join((*place.uses, *place.more)))
     setup, reads = (re.sub(r"\{v\}", "{u}", text) for text in texts)
     changes = "; ".join(place.changes + place.more_changes)
     return setup, "{n}_captured = {n}", reads.replace("{x}", x), changes
 
 
-# What a body does beside: setup, line of the body, readers, and changes.
+# The side effects of a body: setup, line of the body, readers, and changes.
 EFFECTS = [
     ("{n} = [1.0]", "{n}.append(2.0)", "sum({n}); len({n})", "{n}.append(1.0); {n} = [3.0]"),
     ("{n} = {{'n': 1}}", "{n}['n'] += 1", "{n}['n']", "{n}['n'] = 5; {n} = {{'n': 1}}"),
@@ -248,7 +248,7 @@ y = jax.grad(lambda z: jnp.sum(z * {r}))(y)
 y = functools.partial(jnp.add, {r})(y)
 y = (y * {r}, y)[{r} is {r}]""".splitlines()
 
-# What JAX traces by itself, and finds again by the function `inner` that the body captures.
+# Functions for which JAX finds a trace again by `inner`, a function that the body captures.
 INSIDE = """\
 jit(inner)
 filter_jit(inner)
@@ -373,14 +373,14 @@ class _Writer:
         self.random, self.cells = random, []
         self.is_filter = random.random() < 0.5
         self.has_effects = random.random() < 0.2
-        # Without arrays: they become arguments, while JAX goes on with a constant.
+        # Without arrays: canonopt makes arguments of them, while JAX goes on with a constant.
         self.has_inside = not self.has_effects and random.random() < 0.3
         self.changes: list[tuple[str, str]] = []
         self.functions: list[str] = []
         self.before: dict[str, str] = {}
 
     def filled(self, text: str, name: str = "") -> str:
-        """A text with values in it."""
+        """Return a text with values filled in."""
         weights = [1, 0, 0] if self.has_inside else [20, 6, 1]
         table = self.random.choices([NUMBERS, ARRAYS, ODD], weights)[0]
         u, v = self.before.setdefault(name, self.random.choice(NUMBERS)), self.random.choice(table)
@@ -390,7 +390,7 @@ class _Writer:
         return self.random.choice([*ARRAYS, "jnp.array([2.0, 1.0, 3.0])", "2.0"])
 
     def place(self, row: tuple[str, str, str, str], name: str) -> tuple[list[str], list[str]]:
-        """The lines of `make` for a place, and the readers."""
+        """Return the lines of `make` for a place, and the expressions that read the place."""
         setup, local, readers, changes = row
         if self.random.random() < 0.3 and not self.has_inside:
             self.before[name] = self.random.choice(ARRAYS)
@@ -424,7 +424,7 @@ class _Writer:
             read = reads[0].replace("(x)", "(z)") if " p" not in f" {reads[0]}" else "2.0"
             local += ["def inner(z):", f"    return z * {read}"]
             inside = random.choice(INSIDE)
-            # What JAX traces of any other function by itself cannot be seen.
+            # Only `jit(inner)` is called alone: the traces that JAX makes by itself are hidden.
             self.is_called_alone = "jit(inner)" in inside
             local += [f"inside = inside or {inside}"]
             local += ["globals().setdefault('inside_first', inside)"]
@@ -480,7 +480,7 @@ class _Writer:
         if random.random() < 0.05 and not self.has_effects:
             text = "both(lambda: {f}({args}), lambda: {g}({args}))"
         if self.has_inside:
-            # Only what JAX has traced in both runs. A trace that is not made fills no cache.
+            # Call only what JAX traces in both runs: a trace that one run skips fills no cache.
             alone = ["note(inside_first, {x})"] if self.is_called_alone else []
             text = random.choice([CALLS[0]] * 4 + alone)
         args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
@@ -504,7 +504,7 @@ class _Writer:
 
 
 def write(random: Random) -> Program:
-    """A program, at random."""
+    """Return a program, written at random."""
     writer = _Writer(random)
     writer.body()
     kinds = [SCALARS, VECTORS, random.choice((SCALARS, VECTORS, INTEGERS))]

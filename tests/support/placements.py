@@ -44,7 +44,7 @@ def parameters() -> Params:
 
 
 def mesh(dimensions: int = 2, axis_type: AxisType = AxisType.Auto) -> Mesh:
-    """A mesh of 8, 4, 2 or 1 devices, as many as there are."""
+    """Return a mesh of 8, 4, 2 or 1 devices, as many as there are."""
     devices = jax.devices()
     count = max(n for n in (1, 2, 4, 8) if n <= len(devices))
     last = 2 if dimensions > 1 and count > 1 else 1
@@ -55,7 +55,7 @@ def mesh(dimensions: int = 2, axis_type: AxisType = AxisType.Auto) -> Mesh:
 
 
 def placed(mesh: Mesh, **specs: P) -> Params:
-    """The parameters on a mesh, replicated if they have no spec."""
+    """Return the parameters on a mesh. A parameter without a spec is replicated."""
     params = parameters()
     shardings = {name: NamedSharding(mesh, specs.get(name, P())) for name in params}
     return jax.device_put(params, shardings)
@@ -90,14 +90,14 @@ PLACEMENTS: dict[str, tuple[dict[str, P], P, Any, str | None]] = {
 }
 
 
-# With a step as users of Equinox write it, and the `apply_updates` that belongs to the library.
+# The column for a step as users of Equinox write it, with the `apply_updates` of the library.
 EQUINOX = "mixed, Equinox step"
 COLUMNS = (*KINDS, EQUINOX)
 APPLY_UPDATES = {"canonopt": canonopt.apply_updates, "optax": eqx.apply_updates}
 
 
 class Model(eqx.Module):
-    # No leaf that is not an array: Optax's galore fails for the `None` in its place.
+    # All leaves are arrays: Optax's galore fails for the `None` in place of another leaf.
     w: jax.Array
     b: jax.Array
 
@@ -113,7 +113,7 @@ def build(library: str, name: str) -> optax.GradientTransformationExtraArgs:
 
 
 class Trained(NamedTuple):
-    """Hold what four calls of a step gave."""
+    """The counts and the last parameters of four calls of a step."""
 
     traces: int
     compiles: int
@@ -123,7 +123,7 @@ class Trained(NamedTuple):
 def prepared(
     optim: optax.GradientTransformation, params: Params, x: jax.Array | None = None
 ) -> tuple[Params, Any]:
-    """Parameters and state, made as the documentation of canonopt says."""
+    """Return parameters and state, made as the documentation of canonopt says."""
     params = canonopt.canonicalize(params)
     x = catalogue.batch() if x is None else x
     return params, canonopt.init_like_grads(params, catalogue.loss_fn, x, optim=optim)
@@ -136,7 +136,7 @@ def train(
     opt_state: Any,
     **jit_options: Any,
 ) -> tuple[int, int]:
-    """The traces and compiles of four calls of a step."""
+    """Return the traces and compiles of four calls of a step."""
     x = catalogue.batch()
     return _trained(catalogue.step_for(name), optim, params, opt_state, x, **jit_options)[:2]
 
@@ -157,15 +157,15 @@ def _run(
 
 
 def measure(library: str, name: str, kind: str) -> tuple[int, int]:
-    """The traces and compiles of one cell of the table, with `library` canonopt or optax."""
+    """Return the traces and compiles of one cell of the table, for `library` canonopt or optax."""
     return trained(library, name, kind)[:2]
 
 
 def trained(library: str, name: str, kind: str, optimizer_of: str | None = None) -> Trained:
-    """One cell of the table, where `kind` may also be one of `PLACEMENTS`.
+    """Return one cell of the table, where `kind` may also be one of `PLACEMENTS`.
 
-    The step and its state are written as users of `library` write them; the optimizer may be that
-    of the other library.
+    The step and its state are written as users of `library` write them; `optimizer_of` may name the
+    other library for the optimizer.
     """
     optim = build(optimizer_of or library, name)
     if kind == EQUINOX:
@@ -191,7 +191,7 @@ def trained(library: str, name: str, kind: str, optimizer_of: str | None = None)
 def offloaded(
     step: Callable[..., Any], params: Any, state: Any, memory: str
 ) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
-    """The step for a state in the memory of the host, its shardings there, and options for jit.
+    """Return the step for a state in host memory, the state's shardings there, and jit options.
 
     Random keys stay: JAX cannot move keys between memories in a program for TPUs.
     """

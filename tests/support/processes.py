@@ -38,24 +38,24 @@ class Process:
         return self._started.poll() is not None
 
     def kill(self):
-        """Ends the process with SIGKILL, unless it has ended, and returns its exit status."""
+        """End the process with SIGKILL, unless it has ended, and return its exit status."""
         self._started.kill()
         return self._started.wait()
 
     def finish(self):
-        """Waits until the process has ended well, and returns what it has printed."""
+        """Wait until the process has ended, check its status, and return what it has printed."""
         wait_for(lambda: self.has_ended, self)
         assert self._started.returncode == 0, self.output
         return self.output
 
     def result(self):
-        """Waits until the process has ended well, and returns the result that it has written."""
+        """Wait until the process has ended, check its status, and return the result it wrote."""
         self.finish()
         return json.loads(self._result.read_text())
 
 
 def join(devices):
-    """Joins the two processes, with so many devices in each, and returns the number of this one."""
+    """Join the two processes, with `devices` devices each, and return this process's number."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--coordinator")
     parser.add_argument("--process", type=int)
@@ -66,7 +66,7 @@ def join(devices):
 
 
 def write_result(result):
-    """Writes the result of this process. Not to stdout, where Gloo writes in between."""
+    """Write the result of this process to a file, because Gloo also writes to stdout."""
     pathlib.Path(os.environ["RESULT"]).write_text(json.dumps(result))
 
 
@@ -79,14 +79,14 @@ def wait_for(condition, *processes):
 
 @contextlib.contextmanager
 def two_processes(folder, *command):
-    """Runs a Python command in two processes, with the address of the first and their numbers.
+    """Run a Python command in two processes. Each gets the address of the first, and its number.
 
-    None of them is left running.
+    At the end of the block, both processes are killed.
     """
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    # Compiles are counted, so they need not be good ones. The hash seeds differ.
+    # Compiles are only counted, so XLA need not optimize. The hash seeds differ.
     kept = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": importable()}
     started = []

@@ -12,8 +12,8 @@ from a function; and *actions*: change, define again, build, step.
 A step is traced by `jax.jit`, and the traced program is evaluated without XLA, whose compiles take
 longer than all the rest.
 
-A step is *late* if something has changed since its optimizer was built. No merge can get it right:
-if the optimizer is rightly one from before, which has been traced, then Optax traces the new one
+A step is *late* if something has changed since its optimizer was built. canonopt may rightly merge
+the optimizer with an earlier one, whose trace has the old values; Optax traces the new optimizer,
 with the new values. Late steps are run, since they leave traces behind, and are not compared.
 """
 
@@ -93,7 +93,7 @@ class Run:
         self.forget()
 
     def __call__(self) -> list[Any]:
-        canonopt.clear_caches()  # an earlier program, whose containers have changed, is no part
+        canonopt.clear_caches()  # specs of earlier programs must play no part here
         cells = self.program.cells
         if "as script" in self.program.flags:
             cells = ("\n".join(cells),)
@@ -105,7 +105,7 @@ class Run:
         self.records.append(Failed(type(error), str(error)))
 
     def _warn(self, text: str) -> None:
-        # Each once: a factory warns when it runs, and canonopt runs it once for a configuration.
+        # Note each warning once: canonopt runs a factory, which warns, once for a configuration.
         if text.startswith("program:") and text not in self.warned:
             self.warned.add(text)
             self.records.append(text)
@@ -129,14 +129,14 @@ class Run:
             "dynamic": canonopt.dynamic if ours else same,
             "clear_caches": canonopt.clear_caches if ours else lambda: None,
             "replaced": replaced if ours else lambda build, _, *values: [*map(build, values)][1],
-            # The younger objects: a program's own are among them, and the rest takes long.
+            # Only the younger objects: the program's are among them, and the others take long.
             "collect": lambda: gc.collect(1) and None,
         }
 
     # --- what the text of a program calls ---------------------------------------------------
 
     def forget(self) -> None:
-        """Make the jitted steps anew: what they kept alive may go."""
+        """Jit the steps again, so that objects which the old steps kept alive can be freed."""
 
         def again(fn: Callable[..., Any]) -> Callable[..., Any]:
             return lambda *args: fn(*args)  # JAX finds traces by the function
@@ -174,7 +174,7 @@ class Run:
             case "update":
                 return self._traced(way, (optim.update,), optim.init(PARAMS), PARAMS)
         state = (optim.init(PARAMS),) if way == "outside" else ()
-        # Optax's are functions, which are no arguments, and what holds arrays is not static.
+        # Optax's functions cannot be arguments, and an optimizer with arrays cannot be static.
         if self.lib is canonopt and (way == "argument" or jtu.tree_leaves(optim)):
             return self._evaluated(self.as_argument[way], (), optim, *state, PARAMS)
         return self._traced(way, (optim,), *state, PARAMS)
@@ -232,10 +232,10 @@ def compared(program: Program) -> Compared:
 
 def agree(theirs: Any, ours: Any) -> bool:
     if isinstance(theirs, Failed) and theirs.message.startswith("unhashable type"):
-        return True  # by jax.jit, of something that canonopt.hoist can compare
+        return True  # jax.jit refuses a value that canonopt.hoist can compare
     if isinstance(ours, Failed) and isinstance(theirs, Failed):
         return issubclass(ours.error, theirs.error)
-    # A late step of ours may find the program of an earlier one, where that of Optax fails.
+    # A late step of ours may find the program of an earlier step, where Optax's step fails.
     return theirs == ours or ours == LATE
 
 
@@ -325,7 +325,7 @@ class {{n}}(eqx.Module):
 # --- writing: what a function is for ------------------------------------------------------------
 
 
-# What a function computes from a number `{q}`, its parameters, and the optimizers it is given to.
+# What a function computes from a number `{q}`, its parameters, and the optimizers that take it.
 ROLES = templates("""
 ## {q} ;; {q} / (c + 1) ;; jnp.asarray({q}, jnp.float32) ;; {q} * 2 if {q} > 0.3 else 0.1 | 4
 c
@@ -496,8 +496,8 @@ class _Writer:
         self.recipes: list[str] = []
         self.calls: list[str] = []
         self.specs: list[str] = []
-        self.fresh: set[str] = set()  # specs since whose build nothing has changed
-        self.traced: set[tuple[str, str]] = set()  # those whose steps were traced when fresh
+        self.fresh: set[str] = set()  # specs that were built after the last change
+        self.traced: set[tuple[str, str]] = set()  # fresh specs that were traced, and how
         self.names = 0
 
     def name(self, prefix: str) -> str:
@@ -526,7 +526,7 @@ class _Writer:
         place, n = self.weighted(self.places), self.name("a")
 
         def filled(text: str) -> str:
-            # Each number anew, also within one text.
+            # Draw each number anew, also within one text.
             text = re.sub(r"\{[vw]\}", lambda _: self.number(), text)
             return text.format(n=n, x="{x}")
 
@@ -561,8 +561,8 @@ class _Writer:
             texts = ("hoist({f})", "Model({f})", "canonicalize(Model({f}))", "hoist(jax.jit({f}))")
             text = self.random.choice(texts)
             if "jax.jit" in text or "." in expression:
-                # JAX finds the program of a function or of a method that it has seen, also if it
-                # has been jitted again or what it reads has changed. canonopt does not need to.
+                # JAX finds the program of a function or method that it has seen, even if it is
+                # jitted again or has read a value that changed. canonopt does not need to.
                 wrapped = f"(lambda *args: {wrapped}(*args))"
             self.calls.append(text.format(f=wrapped))
 
@@ -653,7 +653,7 @@ class _Writer:
 
 
 def write(random: Random, **only: tuple[Template, ...]) -> Program:
-    """Write a program at random, with no other `places`, `kinds` or `factories` than `only`."""
+    """Return a random program. `only` replaces the tables `places`, `kinds` or `factories`."""
     writer = _Writer(random, **only)
     places = [writer.place() for _ in range(random.choice((1, 1, 2)))]
     for _ in range(random.choice((1, 1, 2, 3))):

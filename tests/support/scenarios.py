@@ -1,9 +1,9 @@
 """Recompile scenarios: what a user does, and what canonopt says.
 
 Each scenario jits a function named `step` with the given `jit`, and calls it until it recompiles.
-If it takes `fixed`, it is with that as canonopt advises, and then there is one trace and one
-compile. Nothing else may jit a function named `step`. `calls` adds a scenario that only calls it
-with other arguments.
+A scenario that takes `fixed` can also do what canonopt advises: then there is one trace and one
+compile. Nothing else may jit a function named `step`. `calls` adds a scenario that only calls
+`step` with other arguments.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ SCENARIOS: list[Scenario] = []
 def scenario(
     *words: str, jits: tuple[str, ...] = (PLAIN, FILTERED)
 ) -> Callable[[Callable], Callable]:
-    """Add a scenario of which canonopt says one thing, as in `Says`."""
+    """Add a scenario about which canonopt says one thing: `words` are the fields of `Says`."""
 
     def add(run: Callable) -> Callable:
         SCENARIOS.append(Scenario(run.__name__.replace("_", " "), run, jits, (Says(*words),)))
@@ -86,13 +86,13 @@ def calls(
     jits: tuple[str, ...] = (PLAIN, FILTERED),
     static: str = "",
 ) -> None:
-    """Add a scenario: a function that is called with these arguments."""
+    """Add a scenario that calls a jitted function with each of these arguments in turn."""
 
     def run(jit: Jit) -> None:
         code, space = function.__code__, function.__globals__
         step = jit(named(types.FunctionType(code, space)), static=static or ())
         for args in arguments():
-            # What is static has a name in every kind of jit.
+            # A static argument is passed by name, which works for every kind of jit.
             step(*args[:-1], **{static: args[-1]}) if static else step(*args)
 
     SCENARIOS.append(Scenario(name, run, jits, says))
@@ -117,7 +117,7 @@ def mesh() -> Mesh:
 
 
 def on_explicit_axes(jitted: Callable) -> Callable:
-    """`jitted` with its argument on a mesh whose axis is explicit."""
+    """Return `jitted`, with its argument put on a mesh whose axis is explicit."""
     explicit = jax.make_mesh((8,), ("data",), (AxisType.Explicit,))
 
     @functools.wraps(jitted)
@@ -129,7 +129,7 @@ def on_explicit_axes(jitted: Callable) -> Callable:
 
 
 def named(function: Callable) -> Callable:
-    """`function` under the name that the tests look for."""
+    """Return `function` under the name that the tests look for."""
     function.__name__ = function.__qualname__ = "step"
     return function
 
@@ -444,7 +444,7 @@ def other_options(jit):
 def in_another_context(jit, enter):
     step = jit(named(lambda x: x * 2))
     step(ones(3))
-    with enter():  # a mesh is set when the context is made
+    with enter():  # enter late: `jax.set_mesh` sets a mesh as soon as it is called
         step(ones(3))
 
 

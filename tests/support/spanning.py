@@ -24,7 +24,7 @@ def loss_fn(model, x):
 
 
 def counts_of(optim, model, x):
-    """The traces and compiles of three steps, and whether an abstract model gives such a state."""
+    """Return traces and compiles of three steps, and if an abstract model gives the same state."""
 
     @jax.jit
     def step(model, opt_state, x):

@@ -1,4 +1,4 @@
-"""How a ratio of times is measured, and loops over models of any number of leaves."""
+"""Measuring of ratios of times, and training loops for models with any number of leaves."""
 
 import gc
 import statistics
@@ -14,15 +14,15 @@ Sample = Callable[[], float]
 
 
 def timed(function: Callable[[], object], number: int, collects: bool = False) -> Sample:
-    """Samples of the mean time of `number` calls, with the garbage collector if `collects`."""
+    """Return a `Sample`: the mean time of `number` calls, with garbage collection if `collects`."""
     timer = timeit.Timer(function, gc.enable if collects else "pass")
     return lambda: timer.timeit(number) / number
 
 
 def interleaved(ours: Sample, theirs: Sample, rounds: int) -> tuple[list[float], list[float]]:
-    """Samples of both, in turn, so that whatever else the machine does falls on both.
+    """Return samples of both, taken in turn, so that other work of the machine slows both alike.
 
-    Each goes first in every other round: of two equal steps the first is otherwise slower by 1 %.
+    Each goes first in every other round: otherwise the first of two equal steps is slower by 1 %.
     """
     measured = ([], [])
     for turn in range(rounds):
@@ -32,10 +32,10 @@ def interleaved(ours: Sample, theirs: Sample, rounds: int) -> tuple[list[float],
 
 
 def ratio(ours: Sample, theirs: Sample, rounds: int) -> tuple[float, float, float]:
-    """The median ratio of neighbouring samples, and the median seconds of both.
+    """Return the median ratio of neighbouring samples, and the median seconds of both.
 
-    Neighbours see the same machine. On one that is shared, the minimum of all samples depends on
-    which of the two had the luckier moment.
+    Neighbouring samples meet the same load. On a shared machine, the minimum of all samples depends
+    on which of the two functions happened to meet less load.
     """
     samples = interleaved(ours, theirs, rounds)
     ratios = [our / their for our, their in zip(*samples, strict=True)]
@@ -77,7 +77,7 @@ def plus_one(tree):
 
 
 def loop(step, state):
-    """A step of a training loop: each feeds what it returns to the next."""
+    """Return a function that runs one step, on the state that the step before has returned."""
 
     def call():
         nonlocal state
@@ -89,7 +89,7 @@ def loop(step, state):
 
 
 def flat_step(step, state):
-    """`step` through `jax.jit`, on the list of its arrays."""
+    """Return a loop of `step` through `jax.jit`, with the arrays of the state as flat arguments."""
     arrays, static = eqx.partition(state, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
 

@@ -43,7 +43,7 @@ class Node:
 
 
 def same(a, b):
-    """The ground truth, said another way than the code says it."""
+    """Return True if two values are the same, computed in another way than canonopt does."""
     if type(a) is not type(b):
         return False
     if isinstance(a, float) and not isinstance(a, np.generic):
@@ -78,7 +78,7 @@ LOOKALIKES = [
 
 
 def bits(tree):
-    """The dtype, shape and bytes of each leaf."""
+    """Return the dtype, shape and bytes of each leaf."""
     leaves = jax.tree.leaves(tree)
     is_key = [jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
     leaves = [jax.random.key_data(x) if k else x for x, k in zip(leaves, is_key, strict=True)]

@@ -1,7 +1,7 @@
 """Let canonopt listen in this process, right after it has imported jax.
 
 `canonopt doctor` puts this folder into PYTHONPATH, so that each Python process that the command
-starts imports this module before anything else. It may be any Python, with or without canonopt.
+starts imports this module before anything else. A process may run a Python without canonopt.
 Nothing here raises or prints, and a process that does not import jax imports nothing more.
 """
 
@@ -37,7 +37,7 @@ class Stream:
                 if not self._path:
                     records = (self._start(), *records)
                 lines = "".join(f"{json.dumps(record)}\n" for record in records)
-                # It is opened each time, since a script may close all files that it does not know.
+                # Open the file each time: a script may close all files that it does not know.
                 file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
                 try:
                     os.write(file, lines.encode())
@@ -74,9 +74,9 @@ class Stream:
 
 
 class Finder:
-    """Calls a function once a module is fully imported, and canonopt too if its import has begun.
+    """Calls a function once its module is fully imported. The other finders find the module.
 
-    It finds these modules as the other finders do.
+    If canonopt imports the module, the call waits until canonopt is fully imported too.
     """
 
     def __init__(self, functions) -> None:
@@ -107,7 +107,7 @@ class Finder:
                     self._finish()
 
         try:
-            # The loader itself is changed, and keeps its type: a script may look at it.
+            # Patch this loader, so that its type stays the same: a script may look at the type.
             loader.exec_module = exec_module
         except Exception:
             pass
@@ -158,8 +158,8 @@ if __name__ == "sitecustomize":
         watch(os.environ[FOLDER])
     except Exception:
         pass
-    # This makes way for the module of this name that this one hides. If there is none, Python
-    # expects the `ImportError`, and passes over it.
+    # Import the other `sitecustomize` that this module hides. If there is none, Python expects the
+    # `ImportError`, and passes over it.
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if entry != here]
     del sys.modules["sitecustomize"]
