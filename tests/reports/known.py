@@ -398,7 +398,7 @@ for _ in range(3):
 ### a line search that runs outside of a jit
 # google-deepmind/optax/issues/1171
 # while: 3 compiles at the line, by the operation: function
-# hint: canonopt.jit around the whole (filter_jit if it takes functions)
+# hint: canonopt.jit around the whole \(filter_jit if it takes functions\)
 # + update = canonopt.jit(
 # +     lambda g, s, x, v: tx.update(g, s, x, value=v, grad=g, value_fn=loss)
 # + )
@@ -450,7 +450,7 @@ for _ in range(3):
 ### a step that is compiled under a mesh and called without
 # AI-Hypercomputer/maxtext/pull/4934
 # step: 2 traces, by with mesh: context
-# hint: the same with mesh in every call, and for .lower(...)
+# hint: the same with mesh in every call, and for \.lower\(\.\.\.\)
 # - with mesh:
 # + if True:
 @jax.jit
