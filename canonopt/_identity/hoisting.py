@@ -150,7 +150,9 @@ def _guarded(fn: Any, watched: Watched) -> Any:
     if isinstance(fn, types.FunctionType):
         return _guarded_function(fn, watched)
     if isinstance(fn, jax.custom_jvp | jax.custom_vjp):
-        return ATTRIBUTES.mapped(fn, functools.partial(_guarded_part, watched=watched))
+        return ATTRIBUTES.mapped(fn, functools.partial(_guarded, watched=watched))
+    if not _is_function(fn):  # another attribute of such a function
+        return fn
     kind = callable_kind(fn)
     if kind is ATTRIBUTES:
         return fn
@@ -163,10 +165,6 @@ def _guarded(fn: Any, watched: Watched) -> Any:
         return kind.make(fn, [inner, *others])
     except TypeError:  # the class of `fn` is written in C, or its jit options are unknown
         return fn
-
-
-def _guarded_part(part: Any, watched: Watched) -> Any:
-    return _guarded_function(part, watched) if isinstance(part, types.FunctionType) else part
 
 
 def _guarded_function(function: Any, watched: Watched) -> Any:
@@ -182,16 +180,18 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 class _Guard:
     """Stands for a function of a module in a partial, which pickles if the function does."""
 
+    __wrapped__: Any
+
     def __init__(self, function: Any, watched: Watched) -> None:
         functools.update_wrapper(self, function)
         self._watched = watched
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._watched.is_unchanged()
-        return self.__wrapped__(*args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue]
+        return self.__wrapped__(*args, **kwargs)
 
     def __reduce__(self) -> Any:
-        return itself, (self.__wrapped__,)  # pyright: ignore[reportAttributeAccessIssue]
+        return operator.itemgetter(0), ((self.__wrapped__,),)  # the function itself
 
     # --- for the reader of functions ----------------------------------------------------------
 
@@ -199,11 +199,7 @@ class _Guard:
         return "hoisted"
 
     def __canonical_parts__(self, _: object) -> tuple[Any]:
-        return (self.__wrapped__,)  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def itself(value: T) -> T:
-    return value
+        return (self.__wrapped__,)
 
 
 # --- errors with `strict` ---------------------------------------------------------------------
