@@ -98,8 +98,6 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     earlier: Any = None if result is None else result()
     if earlier is not None:
         return earlier
-    if is_frozen(fn):
-        return _hoisted_instance(fn)
     reading = read((fn,))
     if not reading.is_comparable:
         return fn
@@ -110,18 +108,6 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         found = _intern(fn, reading)
     _results.set(fn, weakref.ref(found))
     return found
-
-
-def _hoisted_instance(instance: Any) -> Any:
-    """Return a frozen instance whose callables are hoisted: one object for equal instances."""
-    hoisted = lambda part: hoist(part) if _is_function(part) else part  # noqa: E731
-    made = ATTRIBUTES.mapped(instance, hoisted)
-    reading = read((made,))
-    if not reading.is_comparable or reading.reads_data:
-        return made
-    # If a callable has changed, `hoist` has returned another one.
-    key = reading.key, *(id(part) for part in ATTRIBUTES.parts(made) if _is_function(part))
-    return _callables.setdefault(key, made)
 
 
 def _is_function(value: Any) -> bool:
@@ -149,20 +135,17 @@ def _guarded(fn: Any, watched: Watched) -> Any:
     """Return a copy of `fn` that checks `watched` when it runs; `fn` if it cannot be wrapped so."""
     if isinstance(fn, types.FunctionType):
         return _guarded_function(fn, watched)
-    if isinstance(fn, jax.custom_jvp | jax.custom_vjp):
-        return ATTRIBUTES.mapped(fn, functools.partial(_guarded, watched=watched))
-    if not _is_function(fn):  # another attribute of such a function
+    if not _is_function(fn):
         return fn
     kind = callable_kind(fn)
-    if kind is ATTRIBUTES:
-        return fn
-    function, *others = kind.parts(fn)
-    if isinstance(fn, functools.partial) and is_constant(function):
-        inner: Any = _Guard(function, watched)
-    else:
-        inner = _guarded_function(function, watched)
     try:
-        return kind.make(fn, [inner, *others])
+        if kind is ATTRIBUTES:  # a copy of an instance that can change would miss later changes
+            is_fixed = is_frozen(fn) or isinstance(fn, jax.custom_jvp | jax.custom_vjp)
+            return kind.mapped(fn, functools.partial(_guarded, watched=watched)) if is_fixed else fn
+        function, *others = kind.parts(fn)
+        is_importable = isinstance(fn, functools.partial) and is_constant(function)
+        guard = _Guard if is_importable else _guarded_function
+        return kind.make(fn, [guard(function, watched), *others])
     except TypeError:  # the class of `fn` is written in C, or its jit options are unknown
         return fn
 

@@ -247,8 +247,9 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
     # No recorder counts functions that a library jits inside of a trace. One trace may have
     # thousands of them, so this check comes first.
-    if (_thread.running or is_staging()) and jits_itself(given):
-        return None
+    with contextlib.suppress(Exception):  # an attribute of the user's raises it, and again below
+        if (_thread.running or is_staging()) and jits_itself(given):
+            return None
     recorders = _recorders()
     with _noting_problems(recorders), contextlib.ExitStack() as undo:
         running = _Running(miss := find_miss())

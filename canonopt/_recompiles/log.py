@@ -222,19 +222,15 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     for text in shapes:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
     most = max(alike.values(), key=len)
-    both = (map(_ARRAY.findall, text.partition(" -> ")[::2]) for text in most)
-    given, made = ({" ".join(arrays) for arrays in side} for side in zip(*both, strict=True))
-    # Results of many lengths are slices if an operation is given an array. Given a scalar or a
-    # random key, the results may be the layers of a model.
-    lengths = made if len(given) == 1 and _ELEMENTS.search(min(given)) else given
-    is_one_length = len(_changing([*lengths])) == 1 and len(lengths) > HANDFUL
+    # An operation that gives many shapes for one argument may make the layers of a model.
+    given = {" ".join(_ARRAY.findall(text.partition(" -> ")[0])) for text in most}
+    is_one_length = len(_changing([*given])) == 1 and len(given) > HANDFUL
     if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):
         return None
     return Cause(note=f"{len(most)} shapes: the length {growth or _CHANGES}", hints=(_PAD,))
 
 
 _ARRAY = re.compile(r"\w+\[[\d,]*\]")
-_ELEMENTS = re.compile(r"\[(?!2?\])")  # an array that is neither a scalar nor a random key
 _PAD = (
     "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
     "n, x, 0) in a sum, -inf in a maximum, and a mean divides by n"

@@ -386,8 +386,9 @@ def _equality_token(value: Any) -> Hashable:
     # hash is its address, which a new function may get once the old function is gone.
     if isinstance(value, tuple) and type(value).__eq__ is tuple.__eq__:
         # The types of numbers in it do not count: 1, 1.0 and `np.int64(1)` are equal.
-        numbers = int | float | complex | np.generic
-        return (kind, *(v if isinstance(v, numbers) else _equality_token(v) for v in value))
+        items = (v.item() if isinstance(v, np.generic) else v for v in value)
+        numbers = int | float | complex
+        return (kind, *(v if isinstance(v, numbers) else _equality_token(v) for v in items))
     try:
         return (kind, hash(value))
     except Exception:

@@ -127,9 +127,10 @@ class Deferred(Internals):
 
     def check(self) -> None:
         """Raise `DynamicSpecError` if the factory would now be called with other values."""
-        if self.made is not None or self.watched is None or self.factory.is_stable:
+        if self.watched is None or self.factory.is_stable or self.watched.is_unchanged():
             return
-        if self.watched.is_unchanged():
+        # With arrays, as in a program for Optax, the factory has run, and is not called again.
+        if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
             return
         raise DynamicSpecError(
             f"{self.factory.expression} reads something that has changed since the spec was "

@@ -205,7 +205,6 @@ OF_LENGTH = {
     "concatenate": lambda *both: jnp.concatenate(both),  # concatenate
     "pad": lambda x, _: jnp.pad(x, (0, 80 - len(x))),  # pad
     "tile": lambda x, _: jnp.tile(x, 2),  # tile
-    "slice": lambda x, _: array(80)[: len(x)],  # slice
 }
 
 
@@ -225,7 +224,7 @@ OF_SHAPE = {
     "layers": lambda shape: jnp.ones(shape) * 2,  # layers
     "zeros": lambda shape: jnp.zeros(shape),  # zeros
     "key": lambda shape: jax.random.normal(jax.random.key(0), shape),  # key
-    "old key": lambda shape: jax.random.normal(jax.random.PRNGKey(0), shape),  # old key
+    "a vector": lambda shape: array(80)[: shape[0]],  # a vector
 }
 
 
@@ -234,7 +233,7 @@ OF_SHAPE = {
     [
         ("layers", [(n,) for n in range(2, 2 + HANDFUL)]),  # few
         ("layers", [(n, n + n % 3) for n in range(2, 12)]),
-        *((name, [(n,) for n in UNEVEN]) for name in ("zeros", "key", "old key")),
+        *((name, [(n,) for n in UNEVEN]) for name in ("zeros", "key", "a vector")),
     ],
 )
 def test_a_few_shapes_or_shapes_of_many_kinds_are_expected(name, shapes):

@@ -41,8 +41,9 @@ step(1.0, 3), step(1.0, np.int64(3))
 = hint: give n one value
 ### numbers in a static tuple
 step = jax.jit(lambda x, sizes: x, static_argnums=1)
-step(1.0, (4,)), step(jnp.ones(2), (np.int64(4),))
+step(1.0, (4,)), step(jnp.ones(2), (np.int64(4),)), step(jnp.ones(2), ("SAME",))
 = 2 programs are few, x: shape: a Python float -> float32[2]
+= 2 programs are few, sizes: static value: (np.int64(4),) -> ('SAME',)
 ### a step that is lowered first
 step = jax.jit(lambda x: x)
 step.lower(jnp.ones(2)).compile()
