@@ -173,6 +173,9 @@ class _Guard:
         self._watched.is_unchanged()
         return self.__wrapped__(*args, **kwargs)
 
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
     def __reduce__(self) -> Any:
         return operator.itemgetter(0), ((self.__wrapped__,),)  # the function itself
 
