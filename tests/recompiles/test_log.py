@@ -217,8 +217,10 @@ def test_arguments_of_many_lengths(name, lengths, how):
     with canonopt.compile_log() as log:
         for pair in pairs:
             OF_LENGTH[name](*pair)
-    _, (cause,) = line_of(log, name)
-    assert cause.note == f"7 shapes: the length {how} each time" and cause.times % 6 == 0
+    line, (cause,) = line_of(log, name)
+    told = [e.operation for e in line.entries if e.operation in re.findall(r"\w+", cause.what)]
+    assert cause.note == f"7 shapes: the length {how} each time"
+    assert cause.times == len(told) - len({*told}) >= 6
 
 
 @pytest.mark.parametrize(
