@@ -529,8 +529,7 @@ class Difference:
         """Return words on a float leaf inside an argument, since updates may widen the leaf."""
         is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))
         words = ", also where the function returns it, as canonopt.apply_updates does for a model"
-        is_of_model = self.path != self.root and not self.new.in_state(self.place)
-        return words if is_float and is_of_model else ""
+        return words if is_float and self.path != self.root else ""
 
     @property
     def and_lowered(self) -> str:

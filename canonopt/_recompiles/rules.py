@@ -258,6 +258,11 @@ RULES: list[Rule] = [
         "make {d.path} by one function: jax.random.key, or jax.random.PRNGKey",
     ),
     Rule(
+        lambda d: d.kind == "dtype" and d.new.in_state(d.place),
+        "make {d.state} by canonopt.init_like_grads(model, grads=grads, optim=optim), with the "
+        "gradients that the update gets, once, before the first call",
+    ),
+    Rule(
         lambda d: d.kind == "dtype",
         "give {d.path} one dtype in every call{d.of_updates}",
     ),

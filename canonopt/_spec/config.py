@@ -292,7 +292,7 @@ def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]
 
 
 def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
-    """Return the spec that `to_config` wrote as `data`: the same object.
+    """Return the spec that `to_config` wrote as `data`: the same object, if nothing is dynamic.
 
     Reading does not import the names in the data, and calls only factories: those of the
     catalogue, and those of `canonopt.canonical` in the registry.

@@ -350,7 +350,8 @@ def dynamic(value: Any, *names: str) -> Any:
 
     ```
 
-    The results have the same numbers and dtypes as with the plain value. A Python number is
+    The results have the same numbers and dtypes as with the plain value, under `jax.jit` up to the
+    last bits: XLA folds constants, and does not fold arguments. A Python number is
     weakly typed, and numbers that a factory computes from it and from other numbers have
     double precision before they are rounded. Pass such a spec to a jitted function as an ordinary
     argument. It cannot be hashed, so it cannot be a static argument. In float32, a number has two

@@ -44,6 +44,11 @@ step = jax.jit(lambda x, sizes: x, static_argnums=1)
 step(1.0, (4,)), step(jnp.ones(2), (np.int64(4),)), step(jnp.ones(2), ("SAME",))
 = 2 programs are few, x: shape: a Python float -> float32[2]
 = 2 programs are few, sizes: static value: (np.int64(4),) -> ('SAME',)
+### a state that an update widens
+step = jax.jit(lambda state: jax.tree.map(lambda leaf: leaf.astype(jnp.float32), state))
+state = optax.trace(0.9).init(jnp.ones(2, jnp.bfloat16))
+for _ in range(2): state = step(state)
+= hint: make state by canonopt.init_like_grads(model, grads=grads, optim=optim), with the gradients
 ### a step that is lowered first
 step = jax.jit(lambda x: x)
 step.lower(jnp.ones(2)).compile()
