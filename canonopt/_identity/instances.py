@@ -334,7 +334,7 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     is_of_equinox = cls.__module__.startswith("equinox.")
     if _is_unbound_linen_module(value):
         attributes = {n: part for n, part in attributes.items() if n not in _OF_LINEN}
-    elif not is_frozen(value):
+    elif not _is_frozen(cls):
         reason = mutable(value, is_library_class(cls))
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, reason)
         reader.note_passed(cls)

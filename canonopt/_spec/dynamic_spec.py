@@ -127,7 +127,7 @@ class Deferred(Internals):
 
     def check(self) -> None:
         """Raise `DynamicSpecError` if the factory would now be called with other values."""
-        if self.watched is None or self.factory.is_stable or self.watched.is_unchanged():
+        if self.watched is None or self.watched.is_unchanged() or self.factory.is_stable:
             return
         # With arrays, as in a program for Optax, the factory has run, and is not called again.
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
