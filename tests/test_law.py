@@ -363,6 +363,22 @@ def test_a_factory_that_would_read_something_else_takes_no_traced_value():
     assert float(optim.update(updates, optim.init(updates))[0]) == -1.0
 
 
+def test_a_dynamic_spec_that_was_traced_with_another_mask_is_not_built_again():
+    config, x = types.SimpleNamespace(decays=True), jnp.ones(())
+
+    def build(lib, rate):
+        return lib.adamw(rate, weight_decay=0.5, mask=lambda params: config.decays)
+
+    run = jax.jit(lambda optim: optim.update(x, optim.init(x), x)[0])
+    first = build(canonopt, canonopt.dynamic(0.1))
+    config.decays = False
+    run(first)
+    config.decays = True
+    expected = build(optax, 0.1)
+    found = run(build(canonopt, canonopt.dynamic(0.1)))
+    np.testing.assert_allclose(found, expected.update(x, expected.init(x), x)[0], rtol=1e-6)
+
+
 def test_a_factory_under_inject_hyperparams_reads_what_changes_as_in_optax():
     def trained(lib):
         updates = jnp.ones(())
