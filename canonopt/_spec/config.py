@@ -146,7 +146,7 @@ def _one_of(value: Any) -> Any:
 class _Converter:
     """Writes and reads values, with the names of Optax and of a registry that the caller passes.
 
-    Reading looks names up only in these two, so that data cannot import or run anything.
+    Reading looks names up only in these two, so that data import nothing and call factories only.
     With `compares`, values without a name are written too, for a comparison in this process.
     """
 

@@ -131,9 +131,10 @@ def init_like_grads(
 
     **Arguments:**
 
-    - `model`, `loss_fn`, `args`, `has_aux`, `kwargs`: as for `canonopt.grads_like`. The loss and
-        the update are traced for shapes once; no gradient is computed. Pass a weakly typed model
-        through `canonopt.canonicalize` first, or the step is traced again for it.
+    - `model`, `loss_fn`, `args`, `has_aux`, `kwargs`: as for `canonopt.grads_like`. The loss is
+        traced for shapes once, and the update until its types are settled. No gradient is computed.
+        Pass a weakly typed model through `canonopt.canonicalize` first: the step would be traced
+        again for it.
     - `optim`: the transformation, canonopt's or optax's.
     - `grads`: the gradients or their shapes, instead of `loss_fn`.
     - `extra_args`: the arguments that the step passes to `optim.update` besides `value`, `grad`,
@@ -142,8 +143,8 @@ def init_like_grads(
     **Returns:** the state, with arrays. If the model has `jax.ShapeDtypeStruct`s, the state has
     them too, each with its sharding, and no array is made. Use that for a restore, or for devices
     that this machine lacks. A leaf whose dtype an update widens has the wider dtype.
-    For a model on a mesh, a leaf that matches no parameter gets the sharding that the compiler
-    chooses; to know it, the update is compiled, but not the loss.
+    For a model on a mesh, a leaf of several elements that matches no parameter gets the sharding
+    that the compiler chooses; to know it, the update is compiled, but not the loss.
 
     **Raises:** `NotATransformationError` if `optim` is missing or not a transformation,
     `UnsettledStateError` if its update does not preserve the structure and types of any state,
