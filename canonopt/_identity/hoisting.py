@@ -315,7 +315,9 @@ class _Walk:
         self._seen: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, node: Any) -> Any:
-        if type(node) in PLAIN or (isinstance(node, jax.Array) and not _is_weak(node)):
+        if type(node) in PLAIN:
+            return node
+        if isinstance(node, jax.Array) and not getattr(node, "weak_type", False):  # keys lack it
             return node
         seen = self._seen.get(id(node))
         if seen is None:
@@ -360,10 +362,6 @@ class _Walk:
         elif all(map(operator.is_, made, children)):
             return node
         return jtu.tree_unflatten(structure, made)
-
-
-def _is_weak(array: jax.Array) -> bool:
-    return getattr(array, "weak_type", False)  # a random key has none
 
 
 _TREES = frozenset(

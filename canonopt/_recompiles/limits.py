@@ -44,6 +44,18 @@ def _check_limit(name: str, limit: Any) -> None:
         raise LimitError(text, f"Write {name}=1.", path=name)
 
 
+def _given(fn: Any, name: str, limit: Any, mode: object) -> tuple[Any, Any]:
+    """Return the function and the limit, which may stand alone as in `@chex.assert_max_traces(1)`.
+
+    Raises `LimitError` if the limit or the mode is invalid.
+    """
+    if fn is not None and not callable(fn):
+        fn, limit = None, fn
+    _check_limit(name, limit)
+    _check_mode(mode)
+    return fn, limit
+
+
 class _Alarm(Recorder):
     """Raises `error`, warns or does nothing, depending on `mode`. The message has the cause."""
 
@@ -106,10 +118,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
     a `ValueError`, at once if the limit is not an int or the mode is unknown.
     `UnsupportedVersionError` at once if JAX has changed so that canonopt cannot count traces.
     """
-    if fn is not None and not callable(fn):
-        fn, max_traces = None, fn  # @chex.assert_max_traces(1) takes the limit so
-    _check_limit("max_traces", max_traces)
-    _check_mode(mode)
+    fn, max_traces = _given(fn, "max_traces", max_traces, mode)
     if fn is None:
         return functools.partial(assert_max_traces, max_traces=max_traces, mode=mode)
     limit = _Limit(fn, "traces", max_traces, mode)
@@ -148,10 +157,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     exceeds the limit. `UnsupportedVersionError`, at once or after the first call, if JAX has
     changed so that canonopt cannot count compiles.
     """
-    if jitted is not None and not callable(jitted):
-        jitted, max_compiles = None, jitted
-    _check_limit("max_compiles", max_compiles)
-    _check_mode(mode)
+    jitted, max_compiles = _given(jitted, "max_compiles", max_compiles, mode)
     if jitted is None:
         return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
     if not is_jitted(jitted):
