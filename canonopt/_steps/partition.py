@@ -13,7 +13,7 @@ import enum
 import functools
 import types
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import attrs
@@ -154,8 +154,12 @@ def _known_or_cut(module: Any) -> tuple[list[Any], _StaticModule]:
     known = _known.get(module, _NEW)
     if known is not _NEW and known is not None:
         static = known.static()
-        if static is not None and all(type(each()) is cls for each, cls in known.modules):
-            return known.arrays, static
+        if static is not None:
+            for each, cls in known.modules:  # `all` of a generator takes three times as long
+                if type(each()) is not cls:
+                    break
+            else:
+                return known.arrays, static
     arrays, static = _cut_module(module)
     if known is _NEW:
         # Checking whether the module can change would double the time, so the first call does not.
@@ -259,67 +263,69 @@ class Output:
     def build(self, arrays: list[Any]) -> Any:
         """Return the result of the function, with these arrays.
 
-        A module gets a copy of its attributes, which takes half as long as unflattening it, and is
-        known from then on.
+        A module gets all of its attributes at once, which takes half as long as unflattening it,
+        and is known from then on.
         """
-        steps, known = self._plan
-        built = arrays.copy()
-        # Local names save a sixth of the 50 us for the 89 nodes of a 25-layer MLP with adam.
-        new, set_attributes, append = object.__new__, _set_attributes, built.append
-        for kind, parts, places in steps:
-            made = parts.copy()
-            for key, place in places:
-                made[key] = built[place]
-            if type(made) is dict:
-                node = new(kind)
-                set_attributes(node, made)
-            else:
-                node = kind.unflatten(made)
-            append(node)
-        for place, of_arrays, static, of_modules in known:
-            modules = [(weakref.ref(built[each]), cls) for each, cls in of_modules]
-            _known.set(built[place], _Known(arrays[of_arrays], weakref.ref(static), modules))
-        return built[-1][0]
+        return self._build(arrays)
 
     @functools.cached_property
-    def _plan(self) -> tuple[list[Any], list[Any]]:
-        """Return the steps that build an output, and the modules that are known afterwards.
+    def _build(self) -> Callable[[list[Any]], Any]:
+        """Return generated code that builds an output, with a line for each node.
 
-        Each step builds one node. It has the class of a module, or else the node's structure; the
-        attributes or the children; and which of these to replace, each with its place among the
-        arrays and the nodes of earlier steps. A known module has its place, the slice of its
-        arrays, its static rest, and the places of the user's modules in it, with their classes.
+        A loop over the 86 nodes of a 25-layer MLP with adam takes 1.3 times as long.
         """
         treedef, *leaves = self.structure
         tree = treedef.unflatten(leaves)
-        count = sum(type(leaf) is _Place for leaf in leaves)
-        steps: list[tuple[Any, Any, list[tuple[Any, int]]]] = []
-        places: dict[int, int] = {}
+        given = [f"a{i}" for i in range(sum(type(leaf) is _Place for leaf in leaves))]
+        lines = [f"[{', '.join(given)}] = arrays"]
+        constants: list[Any] = []
+        names: dict[int, str] = {}
 
-        def add(node: Any) -> int | None:
+        def constant(value: Any) -> str:
+            constants.append(value)
+            return f"c{len(constants) - 1}"
+
+        def add(node: Any, *, is_inside: bool) -> str:
+            """Add the lines that build a node, and return its name in the code."""
             if type(node) is _Place:
-                return node.number
+                return f"a{node.number}"
             level = _flatten_one_level(node)
             if level is None or node is None:
-                return None  # it is the same object in each output
-            if _is_module(node):
-                kind, parts = type(node), dict(attributes_of(node))
+                return constant(node)  # it is the same object in each output
+            if is_module := _is_module(node):
                 children = {*map(id, level[0])}
-                items = [(name, value) for name, value in parts.items() if id(value) in children]
+                name_of = lambda value: (  # noqa: E731
+                    add(value, is_inside=True) if id(value) in children else constant(value)
+                )
+                parts = ", ".join(f"{k!r}: {name_of(v)}" for k, v in attributes_of(node).items())
+                made = f"new({constant(type(node))})"
             else:
-                parts, kind = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
-                items = [*enumerate(parts)]
-            found = [(key, add(child)) for key, child in items]
-            steps.append((kind, parts, [(key, place) for key, place in found if place is not None]))
-            places[id(node)] = count + len(steps) - 1
-            return places[id(node)]
-
-        add([tree])
-        known = []
-        for leaf in jtu.tree_leaves(tree, is_leaf=_is_module):
-            if _is_module(leaf) and (modules := _modules_in(leaf)) is not None:
-                arrays, static = _cut_module(leaf)
+                inner, structure = jtu.tree_flatten(node, is_leaf=lambda each: each is not node)
+                parts = "".join(f"{add(child, is_inside=is_inside)}, " for child in inner)
+                made = f"{constant(structure)}.unflatten(({parts}))"
+            name = names[id(node)] = f"n{len(lines)}"
+            lines.append(f"{name} = {made}")
+            if is_module:
+                lines.append(f"set_attributes({name}, {{{parts}}})")
+            if is_module and not is_inside and (modules := _modules_in(node)) is not None:
+                arrays, static = _cut_module(node)
                 of_arrays = slice(arrays[0].number, arrays[-1].number + 1) if arrays else slice(0)
-                of_modules = [(places[id(each)], type(each)) for each in modules]
-                known.append((places[id(leaf)], of_arrays, static, of_modules))
-        return steps, known
+                known = f"arrays[{constant(of_arrays)}], ref({constant(static)})"
+                each = (f"(ref({names[id(one)]}), {constant(type(one))})" for one in modules)
+                lines.append(f"note_known({name}, Known({known}, [{', '.join(each)}]))")
+            return name
+
+        lines.append(f"return {add(tree, is_inside=False)}")
+        names_in_code: dict[str, Any] = {
+            **{f"c{i}": value for i, value in enumerate(constants)},
+            **{"new": object.__new__, "set_attributes": _set_attributes, "ref": weakref.ref},
+            **{"note_known": _known.set, "Known": _Known},
+        }
+        exec(_compiled("\n  ".join(lines)), names_in_code)
+        return names_in_code["build"]
+
+
+@functools.lru_cache(256)
+def _compiled(body: str) -> types.CodeType:
+    """Compile a function: that takes 20 ms for a model of 1,000 leaves."""
+    return compile(f"def build(arrays):\n  {body}", "<canonopt>", "exec")
