@@ -40,6 +40,16 @@ class Holder(eqx.Module):
     content: Any
 
 
+@jtu.register_pytree_node_class
+class OfNewModule(Node):
+    def tree_flatten(self):
+        return (Holder(self.child),), self.static
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        return cls(getattr(children[0], "content", children[0]), static)
+
+
 class WithMethod(eqx.Module):
     weight: jax.Array
 
@@ -102,6 +112,7 @@ TREES = {
     "bound method": lambda: WithMethod(X).method,
     "key": lambda: jax.random.PRNGKey(0),
     "node": lambda: {"x": Node(Layer(X), 1)},
+    "node of a module made anew": lambda: [OfNewModule(X, None), Layer(X)],
     "static numpy": lambda: Layer(X, size=(np.dtype("float32"), jnp.float32, 0.5)),
     "wrapped": lambda: eqx.filter_vmap(Layer(X).activation),
     "nothing": lambda: (),
