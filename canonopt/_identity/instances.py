@@ -222,8 +222,8 @@ def slots_of(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
 
 
 def is_frozen(value: Any) -> bool:
-    """Return True for an instance that does not change, and compares by its fields."""
-    return _is_unbound_linen_module(value) or _is_frozen(type(value))
+    """Return True for an instance that consists of attributes which do not change."""
+    return is_frozen_record(type(value)) or _is_unbound_linen_module(value)
 
 
 def is_frozen_record(cls: type) -> bool:

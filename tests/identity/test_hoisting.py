@@ -337,9 +337,26 @@ def test_keywords_of_a_partial_are_changed_in_place(partial):
     assert hoist(original)(1) == 5
 
 
-def test_a_mutable_instance_is_not_copied():
-    act = Mutable(lambda x: x)
-    act.__class__ = type("Act", (Mutable,), {"__call__": lambda self, x: self.item(x)})
+class CallableMutable(Mutable):
+    def __call__(self, x):
+        return self.item(x)
+
+
+class WithSlot:
+    __slots__ = ("factor",)
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenWithSlot(WithSlot):
+    item: Callable
+
+    def __call__(self, x):
+        return self.item(x) * self.factor
+
+
+@pytest.mark.parametrize("cls", [CallableMutable, FrozenWithSlot])
+def test_an_instance_of_more_than_frozen_attributes_is_not_copied(cls):
+    act = cls(lambda x: vector(x))
     assert canonicalize({"act": act})["act"] is act
 
 
