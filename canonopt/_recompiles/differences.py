@@ -577,10 +577,6 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
         yield Difference(CACHE, text_leaf("filled"), text_leaf("cleared"), old, new)
 
 
-def is_same_call(old: Call, new: Call) -> bool:
-    return next(differences(old, new), None) is None
-
-
 def _differing(old: Call, new: Call) -> Iterator[Difference]:
     # A node comes before its children, which are left out if the node differs or is missing.
     gone: set[str] = set()

@@ -18,7 +18,7 @@ from .._jax_internals.watching import Compile
 from .._python_internals.callers import is_name_of_code, place_of
 from .._texts import aligned, compiles_text
 from ..errors import UnknownFunctionError
-from .differences import is_same_call
+from .differences import differences
 from .records import FUNCTION, Call
 from .rules import CLEARED, HANDFUL, Cause, Change, explain
 from .stale import StaleRead
@@ -464,7 +464,7 @@ def _is_trace_of(traced: Entry, entry: Entry) -> bool:
     one, other = traced.call, entry.call
     if traced.compiled or one is None or other is None:
         return one is other and not traced.compiled
-    return _is_trial_of(traced, entry) or one is other or is_same_call(one, other)
+    return _is_trial_of(traced, entry) or one is other or not any(differences(one, other))
 
 
 class CompileLog:
