@@ -72,9 +72,10 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
     for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
         nodes: list[Any] = []
         is_leaf = lambda node, nodes=nodes: bool(nodes.append(node))  # noqa: E731
-        leaves, structure = jax.tree.flatten(value, is_leaf=is_leaf)
+        leaves = jax.tree.leaves(value, is_leaf=is_leaf)
         # JAX compares leaves and static data, but not what their functions and methods read.
-        inside = _users_functions((*_static_data(structure),))
+        flat = filter(None, map(jax.tree_util.default_registry.flatten_one_level, nodes))
+        inside = _users_functions([static for _, static in flat])
         roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}, *inside))
     return Reads(roots).now()
 
@@ -331,17 +332,6 @@ def _users_functions(value: Any) -> list[types.FunctionType]:
     return [each for each in found if not is_library_function(each)]
 
 
-def _static_data(structure: Any) -> Iterator[Any]:
-    """Yield the static data of the nodes of a pytree, except for containers."""
-    pending = [structure]
-    while pending:
-        each = pending.pop()
-        data = each.node_data()
-        if data is not None and data[0] not in (list, tuple, dict):
-            yield data[1]
-        pending += each.children()
-
-
 def _is_callable(value: Any) -> bool:
     return isinstance(value, _CALLABLES) or attribute(value, "__wrapped__") is not None
 
@@ -361,8 +351,6 @@ def _names(fn: Any) -> tuple[str, ...]:
 def _is_impure(fn: types.FunctionType) -> bool:
     """Return True if a function names something that gives other values each time, or writes."""
     code, space = code_of(fn), {**vars(builtins), **fn.__globals__}
-    if any(space.get(name) is print for name in code.globals):
-        return True
     if not code.attributes.isdisjoint(("send", "write", "put", "put_nowait")):
         return True
     for name, *attributes in filter(None, code.paths):
@@ -370,7 +358,9 @@ def _is_impure(fn: types.FunctionType) -> bool:
         for each in attributes:
             if isinstance(value, types.ModuleType):
                 value, module = getattr(value, each, None), value
-        if not isinstance(value, types.ModuleType | None) and impure_name(value, module):
+        if value is print or (
+            not isinstance(value, types.ModuleType | None) and impure_name(value, module)
+        ):
             return True
     return False
 
