@@ -133,23 +133,24 @@ def _tried(report: _Dict) -> Iterator[_Line]:
 def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:
     """Yield each stale read, then the causes of each function, then where the start went."""
     for read in report["stale"]:
-        first, *rest = read["lines"]
-        yield from (("", ""), (first, "bold"), *((line, "") for line in rest))
+        yield from _block(*read["lines"])
     found = told(report)
     most = len(found) if is_whole else _MAX_TOLD
     for function in found[:most]:
-        yield from (("", ""), (function["title"], "bold"))
+        yield from _block(function["title"])
         for cause in function["causes"]:
             yield f"  {title(cause, report)}, {cause['seconds']:.2f} s", ""
             yield from ((f"    {line}", "") for line in cause["lines"])
         if omitted := function["omitted"]:
             yield f"  and {times(omitted)} more, details omitted", ""
     if others := len(found[most:]):
-        yield from (("", ""), (f"and {others} more functions or lines: --html shows them", "bold"))
+        yield from _block(f"and {others} more functions or lines: --html shows them")
     if (start := report["start"]) is not None:
-        first, *rest = aligned(start["rows"])
-        rest += (f"  {line}" for line in start["advice"])
-        yield from (("", ""), (first, "bold"), *((line, "") for line in rest))
+        yield from _block(*aligned(start["rows"]), *(f"  {line}" for line in start["advice"]))
+
+
+def _block(title: str, *lines: str) -> Iterator[_Line]:
+    yield from (("", ""), (title, "bold"), *((line, "") for line in lines))
 
 
 def told(report: _Dict) -> list[_Dict]:
