@@ -204,11 +204,10 @@ class _Limit(_Alarm):
 
 def _is_same_function(function: Any, target: Any) -> bool:
     """Return True for the same function, or for copies of one module, which equinox makes."""
-    if function is target or not isinstance(target, loaded("equinox", "Module")):
-        return function is target
-    return type(function) is type(target) and (
-        jax.tree.structure(function) == jax.tree.structure(target)
-    )
+    if function is target:
+        return True
+    is_module = isinstance(target, loaded("equinox", "Module")) and type(function) is type(target)
+    return is_module and jax.tree.structure(function) == jax.tree.structure(target)
 
 
 def _counted(fn: Any, limit: _Limit) -> Any:
