@@ -269,11 +269,11 @@ def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
         call = running.call
         site = call.caller.place or None if call else None
         for each, log in logs:
-            entry = Entry(call, 0.0, is_nested=is_nested, site=site)
+            facts: dict[str, Any] = {"is_nested": is_nested, "site": site}
             if log is None:
-                facts = {"shapes": shapes, "clearings": clearings_so_far()}
-                entry = Entry(call, 0.0, operation=name, **facts)
+                facts = {"operation": name, "shapes": shapes, "clearings": clearings_so_far()}
             if log is not None or is_operation:
+                entry = Entry(call, 0.0, **facts)
                 running.entries.append((each, log, entry))
         undo.pop_all()
         # This comes last, so that the time does not include making the record.
