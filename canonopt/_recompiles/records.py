@@ -49,7 +49,6 @@ from .._python_internals.bytecode import code_of, key_of
 from .._python_internals.callers import Caller, caller_of, place_of
 from .._python_internals.libraries import (
     attribute,
-    is_library_code,
     is_library_function,
     is_library_module,
 )
@@ -304,7 +303,9 @@ def static_leaf(
             facts["digest"] = found.key if len(found.key) < budget.words else None
             budget.words -= len(found.key)
             if found.incomparable:
-                facts["why_not_shared"] = _reason(value, found.incomparable[0])
+                first = found.incomparable[0]
+                what = f"{described(value, first, text_of)[1]} {first.why}"
+                facts["why_not_shared"] = f"{what}. {first.fix}"
     kind = "value"
     with contextlib.suppress(Exception):  # an attribute of a user's class may raise any error
         kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
@@ -441,10 +442,6 @@ _FROM_ARGUMENT = (
 )
 
 
-def _reason(value: Any, found: Incomparable) -> str:
-    return f"{described(value, found, text_of)[1]} {found.why}. {found.fix}"
-
-
 def _made(value: Any) -> str:
     """Return where or by what a function is made: `, in make_step (train.py:3)`."""
     if isinstance(value, functools.partial):
@@ -458,7 +455,7 @@ def _made(value: Any) -> str:
     maker, is_inner, _ = name.rpartition(".<locals>.")
     if not is_inner:
         return place
-    if is_library_code(value.__code__, value.__globals__):
+    if is_library_function(value):
         package = str(value.__globals__.get("__name__")).partition(".")[0]
         return f", by {package}.{maker.partition('.')[0]}{place}"
     holder, _, last = maker.rpartition(".")
@@ -475,7 +472,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
             yield from _contents(owner)
             return
         yield from closure_items(value)
-        if not is_library_code(value.__code__, value.__globals__):
+        if not is_library_function(value):
             yield from _globals_of(value).items()
     elif is_spec(value):  # names are the paths of parameters
         found = {**value.hyperparameters(), **value.parameters()}
@@ -568,7 +565,7 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
     owner = function.__self__ if isinstance(function, types.MethodType) else None
     function = function if owner is None else function.__func__
     is_function = isinstance(function, types.FunctionType)
-    if not is_function or is_library_code(function.__code__, function.__globals__):
+    if not is_function or is_library_function(function):
         return frozenset()
     code = code_of(function)
     if owner is not None:
