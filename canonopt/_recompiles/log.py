@@ -150,15 +150,15 @@ def _causes(entries: Iterable[Entry]) -> list[Cause]:
         changes = ((c.path_of_growth, c.kind, c.part, c.fix, c.hint) for c in told.changes)
         key = *done, entry.operation, told.note, *dict.fromkeys(changes)
         alike.setdefault(key, []).append(entry)
-    return [_cause(found, _what(found), found[0].told, every) for found in alike.values()]
+    return [_cause(found, found[0].told, every) for found in alike.values()]
 
 
-def _cause(entries: list[Entry], what: str, told: Cause, every: Sequence[Change] = ()) -> Cause:
+def _cause(entries: list[Entry], told: Cause, every: Sequence[Change] = ()) -> Cause:
     of_all = [entry.told.changes for entry in entries]
     pattern, expected = verdict(of_all, every) if told.changes else (None, None)
     return attrs.evolve(
         told,
-        what=what,
+        what=_what(entries),
         times=len(entries),
         seconds=sum(entry.seconds for entry in entries),
         sites=tuple(dict.fromkeys(e.site for e in entries if e.site and e.shapes is None)),
@@ -173,7 +173,7 @@ def _what(entries: list[Entry]) -> str:
     if first.error is not None:
         return "failed while traced"
     if first.operation is not None:
-        return f"compiled {first.operation} again"
+        return f"compiled {', '.join(dict.fromkeys(str(e.operation) for e in entries))} again"
     words = ("traced", "compiled")
     return f"was {' and '.join(w for w in words if any(getattr(e, f'{w}_again') for e in entries))}"
 
@@ -187,7 +187,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         if entry.shapes is not None:
             found.setdefault(str(entry.operation), []).append(entry)
     others: dict[str, tuple[Cause, list[Entry]]] = {}
-    cleared: dict[str, list[Entry]] = {}
+    cleared: list[Entry] = []
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
@@ -195,9 +195,9 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         most = max(collections.Counter(entry.shapes for entry in again).values(), default=0)
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
-            cleared[name] = again
+            cleared += again
         elif told:
-            causes.append(_cause(again, f"compiled {name} again", told))
+            causes.append(_cause(again, told))
         if told := several_shapes([str(shapes) for shapes in reversed(first)]):
             others[name] = told, [e for e in first.values() if e.compiled_again]
     if others:
@@ -205,11 +205,10 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         if re.search("append|stack|concat", " ".join(others)):
             told = attrs.evolve(told, hints=(_PAD + _STACK,))
         again = [entry for _, of_name in others.values() for entry in of_name]
-        causes.append(_cause(again, f"compiled {', '.join(others)} again", told))
+        causes.append(_cause(again, told))
     if cleared:
-        again = [entry for of_name in cleared.values() for entry in of_name]
         told = Cause(note="the caches of JAX were cleared", hints=(CLEARED,))
-        causes.append(_cause(again, f"compiled {', '.join(cleared)} again", told))
+        causes.append(_cause(cleared, told))
     return causes
 
 
