@@ -102,7 +102,7 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 
 # --- the exchange -------------------------------------------------------------------------------
 
-_Parts = list[tuple[str, str]]  # paths and texts
+_Parts = dict[str, str]  # the texts of parts, by path
 _MARGIN = 5  # seconds for the work of process 0 after it has waited
 
 
@@ -143,23 +143,11 @@ def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Ver
     published = others.get(f"{key}/parts", timeout)
     if published is None:
         return _Verdict([0], {})
-    found = _first_difference(json.loads(zlib.decompress(published)), parts)
+    differences = differing(json.loads(zlib.decompress(published)), parts)
+    found = next(((path, *texts) for path, texts in differences.items()), None)
     others.set(f"{key}/found/{others.index}", json.dumps(found).encode())
     verdict = others.get(f"{key}/verdict", timeout + _MARGIN)
     return _Verdict([0], {}) if verdict is None else _Verdict(*json.loads(verdict))
-
-
-def _first_difference(theirs: _Parts, ours: _Parts) -> tuple[str, str, str] | None:
-    found = differing(_by_path(theirs), _by_path(ours))
-    return next(((path, *texts) for path, texts in found.items()), None)
-
-
-def _by_path(parts: _Parts) -> dict[str, str]:
-    """Return the text of each path. Texts are joined if a class and its base have one method."""
-    found: dict[str, str] = {}
-    for path, text in parts:
-        found[path] = f"{found[path]}, {text}" if path in found else text
-    return found
 
 
 # --- what is in a value -------------------------------------------------------------------------
@@ -178,7 +166,7 @@ class Description:
     """
 
     def __init__(self, value: Any) -> None:
-        self.parts: _Parts = []
+        self.parts: _Parts = {}
         # Values that were taken apart, by id. They are kept, so that no new object has their ids.
         self._taken_apart: dict[int, Any] = {}
         self._add("", value)
@@ -189,7 +177,9 @@ class Description:
         text, parts = self._described(value)
         if len(text) > _MAX_SHOWN:
             text = f"{text[:_MAX_SHOWN]}... ({_digest(text.encode())})"
-        self.parts.append((path.removeprefix(".") or "spec_or_model", text))
+        name = path.removeprefix(".") or "spec_or_model"
+        # Texts are joined if a class and its base have one method.
+        self.parts[name] = f"{self.parts[name]}, {text}" if name in self.parts else text
         if id(value) not in self._taken_apart:
             self._taken_apart[id(value)] = value
             for name, part in parts:
