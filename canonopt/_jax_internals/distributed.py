@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from .settings import unsupported
+from .settings import private, unsupported
 
 
 class Processes:
@@ -45,10 +45,8 @@ def processes() -> Processes | None:
     """
     if not jax.distributed.is_initialized():
         return None
+    state = private("jax._src.distributed.global_state")
     try:
-        from jax._src.distributed import global_state
-
-        state: Any = global_state
         return Processes(state.process_id, state.num_processes, state.client)
-    except (ImportError, AttributeError) as error:
+    except AttributeError as error:
         raise unsupported("jax._src.distributed.global_state", "compare processes") from error

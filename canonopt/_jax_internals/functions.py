@@ -14,6 +14,7 @@ from .._python_internals.libraries import attribute, is_library_code, is_library
 from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import known_by_identity
+from .settings import private
 from .tracing import library_callers
 
 _WITHOUT_OPTIONS: Any = jax.jit(lambda: None)
@@ -177,10 +178,8 @@ def node_functions(kind: type) -> tuple[Any, ...] | None:
     if is_module_class(kind):
         return ()
     try:
-        from jax._src import tree_util
-
-        return tuple(tree_util._registry.get(kind, ()))
-    except (ImportError, AttributeError, TypeError):
+        return tuple(private("jax._src.tree_util._registry").get(kind, ()))
+    except (AttributeError, TypeError):
         return None
 
 

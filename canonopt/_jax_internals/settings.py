@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.metadata
+import operator
 import re
 import sys
 import warnings
@@ -12,6 +13,14 @@ import jax
 import numpy as np
 
 from ..errors import UnsupportedVersionError
+
+
+def private(path: str) -> Any:
+    """Return what JAX has under a path that begins with `jax`; None if it is gone."""
+    try:
+        return operator.attrgetter(path.removeprefix("jax."))(jax)
+    except AttributeError:
+        return None
 
 
 def key_context() -> dict[str, str]:
@@ -43,12 +52,8 @@ def tracing_context() -> Hashable:
     Relies on `trace_context` of `jax._src.config`. Returns None if that is gone. Then callers may
     find a program that has no trace for the context, and JAX traces its function again.
     """
-    try:
-        from jax._src import config
-
-        return config.trace_context()
-    except (ImportError, AttributeError):
-        return None
+    context = private("jax._src.config.trace_context")
+    return context and context()
 
 
 def whole_context() -> Hashable:

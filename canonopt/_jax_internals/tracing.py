@@ -14,6 +14,7 @@ import numpy as np
 
 from .._python_internals.callers import frames
 from .._python_internals.libraries import is_library_code
+from .settings import private
 
 
 class NotTraced(Exception):
@@ -28,20 +29,13 @@ def is_staging() -> bool:
     an array and asking whether it is a tracer, which leaves an unused operation in the program.
     """
     try:
-        from jax._src.core import unsafe_am_i_under_a_jit
-
-        return unsafe_am_i_under_a_jit()
-    except (ImportError, TypeError):
+        return private("jax._src.core.unsafe_am_i_under_a_jit")()
+    except TypeError:  # it is gone, or takes an argument
         return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
 # Returns True if no transformation of JAX runs now; always False if JAX has moved the function.
-try:
-    from jax._src.core import trace_state_clean as is_at_top_level
-except ImportError:
-
-    def is_at_top_level() -> bool:
-        return False
+is_at_top_level: Callable[[], bool] = private("jax._src.core.trace_state_clean") or (lambda: False)
 
 
 def makes_tracers() -> bool:
@@ -135,13 +129,8 @@ def listen(on_duration: Callable[..., None]) -> None:
     `get_event_duration_listeners` of `jax._src.monitoring`. If that is gone, the listener is
     registered only once, and stays away after listeners are cleared.
     """
-    try:
-        from jax._src.monitoring import get_event_duration_listeners
-
-        is_missing = on_duration not in get_event_duration_listeners()
-    except ImportError:
-        is_missing = on_duration not in _registered
-    if is_missing:
+    listeners = private("jax._src.monitoring.get_event_duration_listeners")
+    if on_duration not in (listeners() if listeners else _registered):
         _registered.add(on_duration)
         jax.monitoring.register_event_duration_secs_listener(on_duration)
 
@@ -164,10 +153,9 @@ def traces_so_far() -> int:
     have that count, but fires an event at each trace, nested traces too. Later versions do not fire
     an event for a nested trace.
     """
-    from jax._src.interpreters import partial_eval
-
     global _clearings, _latest_traces
-    info = getattr(getattr(partial_eval, "trace_to_jaxpr", None), "cache_info", None)
+    traced = private("jax._src.interpreters.partial_eval.trace_to_jaxpr")
+    info = getattr(traced, "cache_info", None)
     if info is None:
         listen(_on_duration)
         return _seen_trace_events
@@ -210,12 +198,8 @@ def hide_own_frames() -> None:
     these are gone, JAX names a line of this package.
     """
     ours = os.path.dirname(__file__)
-    with contextlib.suppress(ImportError, AttributeError):
-        from jax._src import source_info_util
-
-        source_info_util.register_exclusion(ours + os.sep)
-    with contextlib.suppress(ImportError, AttributeError):
-        from jax._src import traceback_util
-
+    if in_logs := private("jax._src.source_info_util.register_exclusion"):
+        in_logs(ours + os.sep)
+    if in_errors := private("jax._src.traceback_util.register_exclusion"):
         for folder in (ours, os.path.join(os.path.dirname(ours), "_recompiles")):
-            traceback_util.register_exclusion(folder)
+            in_errors(folder)

@@ -20,7 +20,7 @@ from .._python_internals.libraries import attribute
 from .._python_internals.namespaces import loaded
 from .._python_internals.weak import WeakIdMap
 from .functions import JIT_OPTIONS
-from .settings import default_settings, unsupported
+from .settings import default_settings, private, unsupported
 from .tracing import (
     NotTraced,
     hide_own_frames,
@@ -339,12 +339,9 @@ def _check_misses(filter_jit: Any) -> None:
 
     The check takes some milliseconds. Nothing is lowered, so JAX does not start a backend.
     """
-    try:
-        from jax._src import pjit
-
-        parameters = tuple(inspect.signature(pjit._infer_params).parameters)
-    except (ImportError, AttributeError) as error:
-        raise unsupported("jax._src.pjit._infer_params") from error
+    if (infer := private("jax._src.pjit._infer_params")) is None:
+        raise unsupported("jax._src.pjit._infer_params")
+    parameters = tuple(inspect.signature(infer).parameters)
     if parameters != ("fun", "ji", "args", "kwargs"):
         raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
     # These facts are kept instead of the misses, whose arguments would be leaked tracers.
