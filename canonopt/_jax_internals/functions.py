@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._python_internals.libraries import attribute, is_library_code, is_library_module
+from .._python_internals.libraries import attribute, is_library_function, is_library_module
 from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import known_by_identity
@@ -315,6 +315,6 @@ def _package_of(function: Any) -> str:
 def _is_of_library(function: Any) -> bool:
     owner = _owner(function)
     if isinstance(owner, types.FunctionType):
-        return is_library_code(owner.__code__, owner.__globals__)
+        return is_library_function(owner)
     module = sys.modules.get(str(attribute(owner, "__module__")))
     return module is not None and is_library_module(module)

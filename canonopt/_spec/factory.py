@@ -7,7 +7,7 @@ import inspect
 import operator
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
@@ -425,13 +425,8 @@ class FactoryParameters:
                     raise TypeError(f"{name!r} parameter is positional only")
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            # Python 3.13 would first name a missing argument.
-            unknown = self._unknown(kwargs)
-            what = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
-            raise self._refused(what, (*self.positional[: len(args)], *kwargs)) from None
-
-    def _unknown(self, names: Iterable[str]) -> list[str]:
-        return [] if self.keywords else [name for name in names if name not in self.parameters]
+            given = (*self.positional[: len(args)], *kwargs)
+            raise self._refused(str(error), given) from None
 
     def _without_alias(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return `named` with `learning_rate` in place of `lr`, if `lr` is an alias."""
@@ -465,7 +460,8 @@ class FactoryParameters:
         named = {**(current or {}), **self._without_alias(named)}
         given = {name: value for name, value in named.items() if name in self.parameters}
         missing = self._missing(given)
-        if missing is not None and not self._unknown(named):  # the unknown name may be a typo
+        # An unknown name may be a typo.
+        if missing is not None and (self.keywords or len(given) == len(named)):
             raise self._refused(f"missing a required argument: {missing!r}", given)
         try:
             args, kwargs = self.unbind(given)
@@ -501,8 +497,10 @@ class FactoryParameters:
         }
 
     def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
-        """Build the error for a call, with Python's own reason."""
+        """Build the error for a call, with Python's own reason, or an unknown name."""
         unknown = next((name for name in given if name not in self.parameters), None)
+        if unknown and not self.keywords:  # Python 3.13 would first name a missing argument
+            reason = f"got an unexpected keyword argument {unknown!r}"
         near = difflib.get_close_matches(unknown or "", self.parameters, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         plain = [p.replace(annotation=p.empty) for p in self.parameters.values()]
