@@ -101,8 +101,7 @@ _Shim = type(jtu.Partial(functools.partial(len)).func)
 
 def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
     """Return the function of which a partial or a `jax.tree_util.Partial` was made."""
-    is_shim = type(partial.func) is _Shim and _Shim is not functools.partial
-    return vars(partial.func)["fun"] if is_shim else partial.func
+    return vars(partial.func)["fun"] if type(partial.func) is _Shim else partial.func
 
 
 def functions_inside(function: Any) -> list[Any]:

@@ -10,7 +10,7 @@ import itertools
 import re
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from .libraries import (
@@ -363,32 +363,9 @@ def _with_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def key_of(code: types.CodeType) -> CodeKey:
     """Return the one key of all code objects with the content of `code`."""
-    content = _content(code, _constant)
+    content = _content(code, of_set=tuple)  # in the order of iteration
     key = _keys.get(content)
     return _keys.setdefault(content, CodeKey(content)) if key is None else key
-
-
-def _content(code: types.CodeType, content_of: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """Return everything in a code object except its location."""
-    return (
-        code.co_code,
-        code.co_exceptiontable,
-        code.co_flags,
-        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_stacksize),
-        (code.co_name, code.co_qualname),
-        (code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars),
-        tuple(map(content_of, code.co_consts)),
-    )
-
-
-def _constant(constant: Any) -> Hashable:
-    """Return a key for a constant, exact where `==` is not: 1 == 1.0 == True, and 0.0 == -0.0."""
-    kind = type(constant)
-    if kind is types.CodeType:
-        return (kind, key_of(constant))
-    if kind in (tuple, frozenset):
-        return (kind, *map(_constant, constant))  # a set: in the order of iteration
-    return (kind, repr(constant) if kind in (float, complex) else constant)
 
 
 def content_of_code(code: types.CodeType) -> tuple[Any, ...]:
@@ -396,14 +373,30 @@ def content_of_code(code: types.CodeType) -> tuple[Any, ...]:
 
     The content leaves out the order of sets, which depends on the hash seed.
     """
-    return _content(code, _content_of_constant)
+    return _content(code, of_set=lambda items: sorted(items, key=repr))
 
 
-def _content_of_constant(constant: Any) -> Any:
-    if isinstance(constant, types.CodeType):
-        return content_of_code(constant)
-    if isinstance(constant, tuple):
-        return tuple(map(_content_of_constant, constant))
-    if isinstance(constant, frozenset):
-        return sorted(repr(_content_of_constant(item)) for item in constant)
-    return constant
+def _content(
+    code: types.CodeType, of_set: Callable[[Iterator[Any]], Sequence[Any]]
+) -> tuple[Any, ...]:
+    """Return everything in a code object except its location."""
+
+    def of_constant(constant: Any) -> Hashable:
+        """Return a constant, exact where `==` is not: 1 == 1.0 == True, and 0.0 == -0.0."""
+        kind = type(constant)
+        if kind is types.CodeType:
+            return (kind, _content(constant, of_set))
+        if kind in (tuple, frozenset):
+            items = map(of_constant, constant)
+            return (kind, *(of_set(items) if kind is frozenset else items))
+        return (kind, repr(constant) if kind in (float, complex) else constant)
+
+    return (
+        code.co_code,
+        code.co_exceptiontable,
+        code.co_flags,
+        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_stacksize),
+        (code.co_name, code.co_qualname),
+        (code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars),
+        tuple(map(of_constant, code.co_consts)),
+    )
