@@ -1,7 +1,6 @@
 """Find the names that modules and classes have for values."""
 
 import collections
-import contextlib
 import dataclasses
 import enum
 import functools
@@ -11,12 +10,10 @@ from typing import Any
 
 from .libraries import (
     is_in_place,
-    is_library,
     is_library_class,
     is_library_function,
-    place_of_module,
+    is_library_module,
 )
-from .weak import WeakIdMap
 
 # --- values that a module has under a name ------------------------------------------------------
 
@@ -34,10 +31,6 @@ def is_mock(value: Any) -> bool:
     return isinstance(value, loaded("unittest.mock", "NonCallableMock"))
 
 
-# Maps a callable that a module has under its name to the top of the module's package.
-_places: WeakIdMap[str] = WeakIdMap()
-
-
 def is_stable(value: Any) -> bool:
     """Return True if `value` is a callable that the module of a library has under its name.
 
@@ -45,16 +38,9 @@ def is_stable(value: Any) -> bool:
     """
     if not callable(value):
         return False
-    place = _places.get(value)
     try:
-        if place is None:
-            module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
-            place = None if module is None else place_of_module(module)
-            if place is None or not is_in_place(value):
-                return False
-            with contextlib.suppress(TypeError):  # NumPy's functions cannot be weakly referenced
-                _places.set(value, place)
-        return is_library(place)
+        module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
+        return module is not None and is_library_module(module) and is_in_place(value)
     except Exception:  # an attribute of the user's raised it
         return False
 
