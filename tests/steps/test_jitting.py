@@ -616,19 +616,18 @@ MADE_IN_FIT = {
 OF_A_RUN = types.SimpleNamespace(is_masked=True, weight=jnp.ones(3))
 
 
+def fit_with(optim):
+    def step(params, state):
+        return optim.update(params, state, params)
+
+    canonopt.jit(step)(three, optim.init(three))
+
+
 @pytest.mark.parametrize("make", MADE_IN_FIT.values(), ids=MADE_IN_FIT)
 def test_finds_the_program_after_the_garbage_collector_took_the_spec(make):
-    def fit():
-        optim = make()
-
-        def step(params, state):
-            return optim.update(params, state, params)
-
-        canonopt.jit(step)(three, optim.init(three))
-
     with canonopt.compile_log() as log:
         for _ in range(3):
-            fit()
+            fit_with(make())
             gc.collect()
     assert log["step"].traces == log["step"].compiles == 1
 
@@ -640,12 +639,7 @@ def test_a_program_keeps_nothing_that_a_spec_holds(rate, also):
     reference = weakref.ref(model)
 
     def fit(model):
-        optim = canonopt.adamw(rate, mask=lambda params, also=also: model is not None)
-
-        def step(params, state):
-            return optim.update(params, state, params)
-
-        canonopt.jit(step)(three, optim.init(three))
+        fit_with(canonopt.adamw(rate, mask=lambda params, also=also: model is not None))
 
     for _ in range(2):
         fit(model)
@@ -667,23 +661,3 @@ def test_a_jitted_function_may_be_called_by_itself_between_fits(inner):
 
 
 def loss_now(p): ...
-
-
-def test_a_jitted_global_that_is_made_again_is_shared():
-    cell = """
-K = 2.0
-@canonopt.jit
-def inner(x): return x * 2
-inner(1.0)
-@canonopt.jit
-def outer(x): return inner(x) + 1
-outer(1.0)
-@canonopt.jit
-def outer(x): return inner(x) + 2
-outer(1.0)
-"""
-    space = {"__name__": "notebook", "canonopt": canonopt}
-    with canonopt.compile_log() as log:
-        for _ in range(2):
-            exec(compile(cell, "cell.py", "exec"), space)
-    assert log["outer"].compiles == 2  # of two functions of that name

@@ -7,7 +7,10 @@ again. Without a value before the arrow, it is `x`.
 
 import textwrap
 
+import jax.numpy as jnp
 import pytest
+
+import canonopt
 
 from ..support.generated import Program, named_texts
 from ..support.jit_programs import agreed, fits
@@ -1185,3 +1188,13 @@ def test_a_jitted_global_that_is_made_again(reads, before, between):
     for inner, outer in (("jit", "jit"), ("jax.jit", "jit"), ("jit", "jax.jit")):
         cells = (CELL.format(k=k, inner=inner, outer=outer, **lines) for k in (1.0, 1.0, 2.0, 1.0))
         agreed(Program(tuple(cells)))
+
+
+def test_a_jitted_global_that_is_made_again_is_shared():
+    names = {"jit": canonopt.jit, "jnp": jnp, "note": lambda function, x: function(x)}
+    made = {"inner": "jit", "outer": "jit", "before": "inner(1.0)", "between": ""}
+    cell = CELL.format(k=2.0, reads="2", **made)
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            exec(compile(cell, "cell.py", "exec"), names)
+    assert log["outer"].compiles == 2  # of two functions of that name
