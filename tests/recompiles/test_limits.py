@@ -23,9 +23,10 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import errors
-from canonopt.errors import LimitError, RecompileError, RecompileWarning
+from canonopt.errors import RecompileError, RecompileWarning
 
 from ..support.counting import JITS, all_compiles, fresh, in_threads, line_marked
+from ..support.generated import rows
 from ..support.scenarios import committed, mesh, on_explicit_axes, ones
 
 UNLIMITED = 10**6
@@ -264,29 +265,34 @@ def test_warnings_are_of_the_line_that_calls_the_step(watch):
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"max_traces": "3"}, "max_traces must be an int, not '3'. Write max_traces=1."),
-        ({"max_traces": True}, "max_traces must be an int, not True. Write max_traces=1."),
-        ({"max_traces": 1.0}, "max_traces must be an int, not 1.0. Write max_traces=1."),
-        ({"max_traces": -1}, "max_traces must be 0 or more, not -1. Write max_traces=1."),
-        ({"max_compiles": None}, "max_compiles must be an int, not None. Write max_compiles=1."),
-        (
-            {"mode": "rasie"},
-            "mode must be one of 'raise', 'warn', 'record', not 'rasie'. Write mode='raise'.",
-        ),
-    ],
-)
-def test_arguments_that_are_refused(arguments, message):
-    assertions = [canonopt.assert_max_traces] if "max_compiles" not in arguments else []
-    assertions += [canonopt.assert_max_compiles] if "max_traces" not in arguments else []
-    for refuse in assertions:
-        for functions in ((), (jax.jit(fresh()[0]),)):
-            with pytest.raises(errors.LimitError, match=re.escape(message)):
-                refuse(*functions, **arguments)
-    with pytest.raises(errors.LimitError, match="max_traces must be an int, not 'step'"):
-        canonopt.assert_max_traces("step")
+# Calls of limits, and the error of each, also if a function comes first.
+REFUSED = r"""
+assert_max_traces(max_traces="3") | max_traces must be an int, not '3'. Write max_traces=1.
+assert_max_traces(max_traces=True) | max_traces must be an int, not True. Write max_traces=1.
+assert_max_traces(max_traces=1.0) | max_traces must be an int, not 1.0. Write max_traces=1.
+assert_max_traces(max_traces=-1) | max_traces must be 0 or more, not -1. Write max_traces=1.
+assert_max_traces("step") | max_traces must be an int, not 'step'
+assert_max_compiles(max_compiles=None) | max_compiles must be an int, not None. \
+    Write max_compiles=1.
+assert_max_traces(mode="rasie") | mode must be one of 'raise', 'warn', 'record', not 'rasie'. \
+    Write mode='raise'.
+assert_max_compiles(mode="rasie") | mode must be one of 'raise', 'warn', 'record', not 'rasie'. \
+    Write mode='raise'.
+no_recompiles(mode="record") | mode must be one of 'raise', 'warn', not 'record'. Write mode='rai
+no_recompiles(allow="step") | allow must be names of functions, not 'step'. Write allow=('step',
+no_recompiles(allow=len) | allow must be names of functions, not <built-in function len
+no_recompiles(allow=[len]) | allow must be names of functions, not [<built-in function len
+no_recompiles(warmup=True) | warmup must be an int, not True. Write warmup=1
+no_recompiles(warmup=-1) | warmup must be 0 or more, not -1. Write warmup=1
+"""
+
+
+@pytest.mark.parametrize(("call", "message"), rows(REFUSED))
+def test_arguments_that_are_refused_at_once(call, message):
+    has_function = call.startswith("assert") and "=" in call
+    for text in (call, call.replace("(", "(jax.jit(fresh()[0]), "))[: 1 + has_function]:
+        with pytest.raises(errors.LimitError, match=re.escape(message)):
+            eval(f"canonopt.{text}", globals())
 
 
 # --- compiles ---------------------------------------------------------------------------------
@@ -657,19 +663,3 @@ def test_eager_work_is_told_by_its_line():
         for size in range(400, 410):
             jnp.full(size, 1.0)
     assert re.search(r"for float32\[\].*\n  and before that for ", str(warned[0].message))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"mode": "record"}, r"mode must be one of 'raise', 'warn', not 'record'. Write mode='rai"),
-        ({"allow": "step"}, r"allow must be names of functions, not 'step'. Write allow=\('step',"),
-        ({"allow": len}, r"allow must be names of functions, not <built-in function len"),
-        ({"allow": [len]}, r"allow must be names of functions, not \[<built-in function len"),
-        ({"warmup": True}, "warmup must be an int, not True. Write warmup=1"),
-        ({"warmup": -1}, "warmup must be 0 or more, not -1. Write warmup=1"),
-    ],
-)
-def test_arguments_that_are_refused_at_once(given, message):
-    with pytest.raises(LimitError, match=message):
-        canonopt.no_recompiles(**given)
