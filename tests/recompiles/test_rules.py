@@ -409,27 +409,20 @@ for optim, dtype in ((first, jnp.float32), (second, jnp.bfloat16), (second, jnp.
 step = jax.jit(lambda params: params)
 for dtype in (jnp.bfloat16, jnp.float32): step({name: jnp.ones(2, dtype) for name in "abcd"})
 = hint: give params['a'], params['b'], params['c'] and 1 more one dtype in every call
-### a field of a static config
-@dataclasses.dataclass(frozen=True)
-class Config:
-    seed: int
-    name: str = "run"
-step = jax.jit(lambda config, x: x, static_argnums=0)
-step(Config(1), 1.0), step(Config(2), 1.0), step(Config(2, "other"), 1.0)
-= config.seed: static value: 1 -> 2
-= config.name: static value: 'run' -> 'other'
-= Or pass jnp.asarray(config.seed), in an argument of its own
-= hint: give config.name one value: it is part of the program. Or pass only what the step reads
-### a field of a config in a static config
+### a field of a static config, and of a config in it
 @dataclasses.dataclass(frozen=True)
 class Log:
     name: str
 @dataclasses.dataclass(frozen=True)
 class Config:
-    log: Log
+    seed: int
+    log: Log = Log("run-1")
 step = jax.jit(lambda config, x: x, static_argnums=0)
-step(Config(Log("run-1")), 1.0), step(Config(Log("run-2")), 1.0)
+step(Config(1), 1.0), step(Config(2), 1.0), step(Config(2, Log("run-2")), 1.0)
+= config.seed: static value: 1 -> 2
 = config.log.name: static value: 'run-1' -> 'run-2'
+= Or pass jnp.asarray(config.seed), in an argument of its own
+= hint: give config.log.name one value: it is part of the program. Or pass only what the step reads
 ### a method with a static self and another optimizer
 class Trainer:
     def __init__(self, rate): self.tx = optax.sgd(rate)
