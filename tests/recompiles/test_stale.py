@@ -358,9 +358,6 @@ class Trainer:
     def jitted(self, x: Any) -> Any:
         return self.lr * x
 
-    def step(self, x: Any) -> Any:
-        return self.lr * x
-
 
 def test_a_static_object_is_compared_by_what_is_in_it():
     one, other = Trainer(), Trainer()

@@ -86,8 +86,7 @@ def truth_of(script: Script, source: str) -> Truth:
         is_own = re.search(
             "lambda" if "lambda" in script.target else rf"def {script.target}\b", source
         )
-        names = (script.target, *(_OF_PMAP if "jax.pmap" in source else ()))
-        compiles = sum(name in names for name, _ in compiled)
+        compiles = sum(name == script.target for name, _ in compiled)
         return Truth(runs if is_own else None, compiles, results)
     line, found = here(source), 0
     for name, places in compiled:
@@ -95,9 +94,6 @@ def truth_of(script: Script, source: str) -> Truth:
         at = next((number for file, number in places if file == str(path)), None)
         found += name == script.target and at == line
     return Truth(None, found, results)
-
-
-_OF_PMAP = ("_fun", "call_wrapped")  # the names under which JAX compiles functions of `jax.pmap`
 
 
 @contextlib.contextmanager
