@@ -38,14 +38,6 @@ def test_arrays_stay_as_they_are():
     assert isinstance(strong, jax.Array) and not strong.weak_type
 
 
-def test_a_value_has_no_hash_and_no_operators():
-    value = canonopt.dynamic(0.1)
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(value)
-    with pytest.raises(TypeError, match="unsupported operand"):
-        value + "text"
-
-
 # --- by path --------------------------------------------------------------------------------------
 
 

@@ -98,6 +98,8 @@ MISTAKES = [
     for code, message in rows(body)
 ]
 MISTAKES += [("canonopt.Adam(1e-3)", AttributeError, "Neither canonopt nor optax ")]
+MISTAKES += [("hash(dynamic(0.1))", TypeError, "unhashable")]
+MISTAKES += [("dynamic(0.1) + 'text'", TypeError, "unsupported operand")]
 
 
 @pytest.mark.parametrize(("code", "error", "message"), MISTAKES, ids=[m[0] for m in MISTAKES])
