@@ -266,13 +266,6 @@ for rate in (0.1, 0.2, 0.3):
 = pass state.tx.learning_rate as data, in a subclass of TrainState
 =| that says `tx: object = struct.field(pytree_node=True)`
 = write canonopt.dynamic(number) for state.tx.learning_rate, in a subclass of TrainState
-### rates in the state
-step = eqx.filter_jit(lambda optim, x: optim.init(x))
-for rate in (0.1, 0.2, 0.3):
-    optim = canonopt.inject_hyperparams(canonopt.adam)(learning_rate=rate)
-    step(optim, 1.0)
-= optim.learning_rate: static value: 0.1 -> 0.2
-= write canonopt.dynamic(number) for optim.learning_rate: a new value is no new trace then
 ### a dynamic number that a schedule captures
 step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
@@ -492,11 +485,6 @@ for _ in range(2):
     JIT(lambda w: w * x + y)(jnp.ones(2))
 = Write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions, before the function is made.
 =| Pass what is made again, as in a notebook's cell that runs again, as an argument
-### an array of NumPy in a function that our jit does not share
-def make(data): return OURS(lambda x: x - np.mean(data))
-[make(np.atleast_1d(3.0 + i))(1.0) for i in range(3)]
-= hint: the function itself is new each time: it reads a NumPy array, which may change in place.
-=| Write data = jnp.asarray(data)
 ### an array whose value a function that our jit does not share asks for
 def make(data): return OURS(lambda x: x - float(data))
 for i in range(3): make(jnp.asarray(3.0 + i))(1.0)
