@@ -4,7 +4,6 @@
 """
 
 import dataclasses
-import inspect
 import json
 import sys
 
@@ -21,7 +20,6 @@ from ml_collections import ConfigDict, FrozenConfigDict, config_dict
 from omegaconf import OmegaConf
 
 import canonopt
-from canonopt import errors
 
 from .support.counting import counted
 from .support.values import updates_of
@@ -295,12 +293,3 @@ def test_a_wrapper_of_optax_calls_a_factory_with_tracers():
         state.hyperparams["learning_rate"] = jnp.asarray(value, jnp.float32)
         assert step(PARAMS, state)[0]["w"][0] == jnp.float32(-value)
     assert (count.traces, count.compiles) == (1, 1)
-
-
-def test_the_default_of_lr_is_as_if_not_given():
-    default = inspect.signature(canonopt.adam).parameters["lr"].default
-    assert repr(default) == "<not given>"
-    assert canonopt.adam(1e-3, lr=default) is canonopt.adam(1e-3)
-    message = "adam: missing a required argument: 'learning_rate'"
-    with pytest.raises(errors.ParameterError, match=message):
-        canonopt.adam(lr=default)

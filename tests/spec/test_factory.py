@@ -130,6 +130,8 @@ def test_every_spelling_is_the_same_object(name):
     args, kwargs = factory.signature.unbind(given)
     assert factory.builder(*args, **kwargs) is spec
     if "learning_rate" in kwargs:
+        not_given = inspect.signature(factory.builder).parameters["lr"].default
+        assert factory.builder(*args, **kwargs, lr=not_given) is spec
         kwargs["lr"] = kwargs.pop("learning_rate")
         assert factory.builder(*args, **kwargs) is spec
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import re
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ NAMES = {
     **{"canonopt": canonopt, "optax": optax},
     **{name: getattr(canonopt, name) for name in ("adam", "adamw", "chain", "clip", "sgd")},
     **{"model": model(), "dynamic": canonopt.dynamic},
+    "not_given": inspect.signature(canonopt.adam).parameters["lr"].default,
     "Frozen": dataclasses.make_dataclass("Frozen", ["lr"], frozen=True),
 }
 
@@ -40,6 +42,7 @@ TEXT = r"""
 adam() | adam: missing a required argument: 'learning_rate'. Its signature is adam(learning_rate, \
     b1=0.9, b2=0.999, eps=1e-08, eps_root=0.0, mu_dtype=None, *, nesterov=False). lr is another \
     name of learning_rate.
+adam(lr=not_given) | adam: missing a required argument: 'learning_rate'.
 adam(1e-3, lr=2) | adam: multiple values for argument 'learning_rate'.
 adam(1e-3, x=1) | nesterov=False). lr is another name of learning_rate.
 adam(lr=1e-3, learning_rate=1e-3) | adam got both lr and learning_rate, which are one parameter. \
