@@ -62,8 +62,6 @@ canonopt.MultiSteps(1e-3, 4)  # error: "float"
 canonopt.inject_hyperparams(optim)  # error: "Spec"
 canonopt.inject_hyperparams(canonopt.linear_schedule)  # error: reportArgumentType
 
-optim = canonopt.adam(lr=1e-3)
-schedule = canonopt.constant_schedule(1.0)
 params = {"weight": jnp.ones(2)}
 
 
