@@ -266,6 +266,13 @@ for rate in (0.1, 0.2, 0.3):
 = pass state.tx.learning_rate as data, in a subclass of TrainState
 =| that says `tx: object = struct.field(pytree_node=True)`
 = write canonopt.dynamic(number) for state.tx.learning_rate, in a subclass of TrainState
+### rates in the state
+step = eqx.filter_jit(lambda optim, x: optim.init(x))
+for rate in (0.1, 0.2, 0.3):
+    optim = canonopt.inject_hyperparams(canonopt.adam)(learning_rate=rate)
+    step(optim, 1.0)
+= optim.learning_rate: static value: 0.1 -> 0.2
+= write canonopt.dynamic(number) for optim.learning_rate: a new value is no new trace then
 ### a dynamic number that a schedule captures
 step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
