@@ -168,11 +168,4 @@ class Watched:
         return False
 
     def __reduce__(self) -> Any:
-        return _Copied, ()
-
-
-class _Copied:
-    """Stands for a `Watched` in a copy that was pickled: the copy is in no table."""
-
-    def is_unchanged(self) -> bool:
-        return True
+        return Watched, (Reading(), Reading)  # the copy is in no table, and never changes
