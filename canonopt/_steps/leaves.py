@@ -142,12 +142,8 @@ def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding
 
 def commit(state: Any, sharding: Sharding) -> Any:
     """Return the state with each uncommitted leaf committed to `sharding`."""
-    leaves, structure = jax.tree.flatten(state)
-    uncommitted = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
-    committed = jax.device_put([leaves[i] for i in uncommitted], sharding)
-    for i, leaf in zip(uncommitted, committed, strict=True):
-        leaves[i] = leaf
-    return jax.tree.unflatten(structure, leaves)
+    put = lambda leaf: leaf if _is_committed(leaf) else jax.device_put(leaf, sharding)  # noqa: E731
+    return jax.tree.map(put, state)
 
 
 # --- captured arrays --------------------------------------------------------------------------
