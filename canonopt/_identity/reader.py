@@ -213,7 +213,6 @@ class Reader:
         # with its place and the attributes already read. `_held`: ids of modules in `_add_held`.
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._held: set[int] = set()
-        self._to_read: dict[int, None] = {}  # the ids of owners with attributes to read
         # `_names_of`: by the id of each instance, the names that code has for it, with a dot for an
         # attribute, and None if code also reaches it in another way. `_passed`: names whose values
         # code passes on. `_passing`: by the id of each class, methods that pass on their instance.
@@ -227,7 +226,6 @@ class Reader:
         self._owners_of: dict[int, list[int]] = {}
         self._current: Any = None  # the value that is being read
         self.name: str | None = None  # the name that code has for the value
-        self._known_to_owners: tuple[Any, ...] = ()  # how much was known when owners were read last
         # The ids of the user's classes that code may call, and of their bases.
         self._constructed: set[int] = set()
 
@@ -521,7 +519,6 @@ class Reader:
             self._held.add(id(module))
             self.add_owner(module)
             self._owners[id(module)][2].clear()
-            self._to_read[id(module)] = None
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
         """Stop if a library's value that `function` reaches is impure; add it if it is data."""
@@ -587,15 +584,11 @@ class Reader:
         """Queue a module, a class or an instance: its attributes that code names will be added."""
         if id(owner) not in self._owners:
             self._owners[id(owner)] = (len(self._owners), owner, set())
-            self._to_read[id(owner)] = None
 
     def add_instance(self, instance: Any) -> None:
         """Queue an instance: the attributes that code names, or all if code may pass it on."""
         self.add_owner(instance)
-        known = self._names_of.setdefault(id(instance), set())
-        if self.name not in known:
-            known.add(self.name)
-            self._to_read[id(instance)] = None
+        self._names_of.setdefault(id(instance), set()).add(self.name)
 
     def is_by_name(self, instance: Any, mode: Mode) -> bool:
         """Return True if a plain class's instance may count by the attributes that code names."""
@@ -619,15 +612,8 @@ class Reader:
         each of the user's modules, classes and instances.
         """
         self._constructs_any |= self.reads_any_attribute or "__class__" in self.named
-        facts = self.reads_any_attribute, self._constructs_any
-        sizes = map(len, (self.named, self._constructed, self._passed, *self._passing.values()))
-        now = (*sizes, *facts)
-        # If code names nothing new, only new owners have something to read.
-        to_read = [*(self._to_read if now == self._known_to_owners else self._owners)]
-        self._known_to_owners = now
-        self._to_read.clear()
         before = len(self.out)
-        for place, owner, done in map(self._owners.__getitem__, to_read):
+        for place, owner, done in [*self._owners.values()]:
             if not issubclass(type(owner), type | types.ModuleType):
                 self._read_instance(place, owner, done)
                 continue
