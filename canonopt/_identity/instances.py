@@ -234,12 +234,8 @@ def is_frozen_record(cls: type) -> bool:
 def is_sentinel(value: Any) -> bool:
     """Return True for an `object()`, and for an instance of a library's class without state."""
     cls = type(value)
-    return cls is object or (_is_simple(cls) and not attributes_of(value))
-
-
-@known_by_identity
-def _is_simple(cls: type) -> bool:
-    return is_library_class(cls) and has_only_attributes(cls)
+    is_simple = is_library_class(cls) and has_only_attributes(cls) and not attributes_of(value)
+    return cls is object or is_simple
 
 
 def is_namedtuple(kind: type) -> bool:
