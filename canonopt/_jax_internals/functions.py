@@ -101,7 +101,8 @@ _Shim = type(jtu.Partial(functools.partial(len)).func)
 
 def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
     """Return the function of which a partial or a `jax.tree_util.Partial` was made."""
-    return vars(partial.func)["fun"] if type(partial.func) is _Shim else partial.func
+    function = partial.func
+    return vars(function).get("fun", function) if type(function) is _Shim else function
 
 
 def functions_inside(function: Any) -> list[Any]:
