@@ -133,6 +133,7 @@ def test_every_spelling_is_the_same_object(name):
         not_given = inspect.signature(factory.builder).parameters["lr"].default
         assert factory.builder(*args, **kwargs, lr=not_given) is spec
         kwargs["lr"] = kwargs.pop("learning_rate")
+        assert spec.lr is spec.learning_rate
         assert factory.builder(*args, **kwargs) is spec
 
 
