@@ -122,13 +122,15 @@ class _Held:
     """A function as a pytree: only its arrays are leaves."""
 
     fun: Any
+    _flat: tuple[list[Any], Static] | None = None  # after a map, values of any type are its leaves
 
     def tree_flatten(self) -> tuple[list[Any], Static]:
-        return cut(self.fun)
+        return self._flat or cut(self.fun)
 
     @classmethod
-    def tree_unflatten(cls, static: Static, arrays: Iterable[Any]) -> "_Held":
-        return cls(restored(static, iter(arrays)))
+    def tree_unflatten(cls, static: Static, leaves: Iterable[Any]) -> "_Held":
+        leaves = [*leaves]
+        return cls(restored(static, iter(leaves)), (leaves, static))
 
 
 class _FilterJitted(eqx.Module):

@@ -292,21 +292,24 @@ class Output:
             level = _flatten_one_level(node)
             if level is None or node is None:
                 return constant(node)  # it is the same object in each output
+            # Plain loops, since each comprehension or lambda would take frames of a deep recursion.
+            parts: list[str] = []
             if is_module := _is_module(node):
                 children = {*map(id, level[0])}
-                name_of = lambda value: (  # noqa: E731
-                    add(value, is_inside=True) if id(value) in children else constant(value)
-                )
-                parts = ", ".join(f"{k!r}: {name_of(v)}" for k, v in attributes_of(node).items())
+                for key, value in attributes_of(node).items():
+                    is_child = id(value) in children
+                    made = add(value, is_inside=True) if is_child else constant(value)
+                    parts.append(f"{key!r}: {made}")
                 made = f"new({constant(type(node))})"
             else:
                 inner, structure = jtu.tree_flatten(node, is_leaf=lambda each: each is not node)
-                parts = "".join(f"{add(child, is_inside=is_inside)}, " for child in inner)
-                made = f"{constant(structure)}.unflatten(({parts}))"
+                for child in inner:
+                    parts.append(add(child, is_inside=is_inside))
+                made = f"{constant(structure)}.unflatten([{', '.join(parts)}])"
             name = names[id(node)] = f"n{len(lines)}"
             lines.append(f"{name} = {made}")
             if is_module:
-                lines.append(f"set_attributes({name}, {{{parts}}})")
+                lines.append(f"set_attributes({name}, {{{', '.join(parts)}}})")
             if is_module and not is_inside and (modules := _modules_in(node)) is not None:
                 arrays, static = _cut_module(node)
                 of_arrays = slice(arrays[0].number, arrays[-1].number + 1) if arrays else slice(0)

@@ -175,6 +175,12 @@ yield filter_jit(inline=True)(activation)(X)
 yield [len(jax.tree.leaves(filter_jit(function))) for function in (model, activation)]
 jitted = filter_jit(activation)
 yield jitted.__name__, jitted.__wrapped__ is activation
+### a jitted module as a pytree
+jitted = filter_jit(Model(X))
+arrays, rest = eqx.partition(jitted, eqx.is_array)
+yield eqx.combine(arrays, rest)(2.0), jax.tree.leaves(eqx.filter(jitted, eqx.is_array))
+yield jax.tree.leaves(eqx.filter_grad(lambda model: model(2.0).sum())(jitted))
+yield filter_jit(lambda model: model)(jitted)(2.0), eqx.apply_updates(jitted, arrays)(2.0)
 ### arguments as Python binds them
 traces = []
 @filter_jit
