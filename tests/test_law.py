@@ -63,6 +63,10 @@ kept = [lib.chain(inner) for _ in range(3)]  # the third time, the call is remem
 step(kept[2], "filter")
 rate = 0.5
 step(lib.chain(inner), "filter")
+### a dynamic number in a spec that a function captures
+def of(inner): return lambda updates, params: inner.update(updates, inner.init(updates))[0]
+for rate in (0.1, 0.2, 0.1):
+    step(lib.stateless(of(lib.sgd(dynamic(rate)))), "filter")
 ### two functions that are one
 def make():
     return lambda x: x
