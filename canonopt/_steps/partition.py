@@ -319,13 +319,11 @@ class Output:
             return name
 
         lines.append(f"return {add(tree, is_inside=False)}")
-        names_in_code: dict[str, Any] = {
-            **{f"c{i}": value for i, value in enumerate(constants)},
-            **{"new": object.__new__, "set_attributes": _set_attributes, "ref": weakref.ref},
-            **{"note_known": _known.set, "Known": _Known},
-        }
-        exec(_compiled("\n  ".join(lines)), names_in_code)
-        return names_in_code["build"]
+        scope: dict[str, Any] = {f"c{i}": value for i, value in enumerate(constants)}
+        scope.update(new=object.__new__, set_attributes=_set_attributes, ref=weakref.ref)
+        scope.update(note_known=_known.set, Known=_Known)
+        exec(_compiled("\n  ".join(lines)), scope)
+        return scope["build"]
 
 
 @functools.lru_cache(256)

@@ -112,7 +112,7 @@ TREES = {
     "bound method": lambda: WithMethod(X).method,
     "key": lambda: jax.random.PRNGKey(0),
     "node": lambda: {"x": Node(Layer(X), 1)},
-    "node of a module made anew": lambda: [OfNewModule(X, None), Layer(X)],
+    "node that makes a module when it is flattened": lambda: [OfNewModule(X, None), Layer(X)],
     "static numpy": lambda: Layer(X, size=(np.dtype("float32"), jnp.float32, 0.5)),
     "wrapped": lambda: eqx.filter_vmap(Layer(X).activation),
     "nothing": lambda: (),
