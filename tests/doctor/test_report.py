@@ -51,6 +51,12 @@ def traced_inside_first():
     predict(jnp.ones(3))
 
 
+def differentiated():
+    gradient = jax.value_and_grad(jax.jit(lambda x: jnp.sum(x**2)))
+    for _ in range(3):
+        gradient(jnp.ones(3))
+
+
 def traced_only():
     @jax.jit
     def step(x):
@@ -69,6 +75,7 @@ GROWN = "was traced and compiled again"
     [
         ([lambda: None], "No function of the script was compiled.", [], []),
         ([traced_inside_first], ONCE, [], []),
+        ([differentiated], ONCE, [], []),
         ([grown(1), grown(2)], ONCE, [], []),
         (
             [grown(8, 5)],

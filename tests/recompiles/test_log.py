@@ -456,6 +456,7 @@ def test_a_handful_of_programs_is_expected(name):
 LISTS = [[ones(1)] * n for n in range(1, 20)]
 AVOIDABLE = {
     **({"a clearing after each phase": (lambda: cleared(3), None)} if IS_COUNTED else {}),
+    "a growing batch": (given(*map(ones, (1, 2, 3))), "x grows by one"),
     "a growing context": (given(*(ones(1, n) for n in range(8, 56, 8))), "x grows by 8 each time"),
     "a shrinking batch": (given(*map(ones, range(18, 0, -3))), "x shrinks by 3 each time"),
     "lengths in no order": (given(*map(ones, (5, 1, 9, 2, 8, 3))), "x changes each time"),

@@ -199,8 +199,12 @@ def in_shard_map(f):
     [
         jax.jit,
         jax.grad,
+        jax.checkpoint,
         in_shard_map,
         lambda f: lambda x: jax.vmap(f)(jnp.full(2, x)),
+        lambda f: lambda x: jax.linearize(f, x),
+        lambda f: lambda x: jax.eval_shape(f, x),
+        lambda f: lambda x: jax.jit(jax.grad(f))(x),
     ],
 )
 def test_a_factory_that_computes_can_be_called_inside_any_transformation(transform):
@@ -517,6 +521,12 @@ def test_lr_is_learning_rate_where_it_can_be_nothing_else(source, call, expected
         ("x, **kwargs", {"kwargs": {"y": 4}}, {"x": 1, "kwargs": {"z": 3}}, {"y": 4}),
         ("x, /, **kwargs", {"x": 1, "kwargs": {"x": 2}}, None, {"x": 2}),
         ("learning_rate, **kwargs", {"lr": 1, "learning_rate": 2}, None, {"lr": 1}),
+        (
+            "learning_rate, **kwargs",
+            {"lr": 1},
+            {"learning_rate": 2, "kwargs": {"lr": 3}},
+            {"lr": 1},
+        ),
     ],
 )
 def test_values_by_the_names_of_parameters(source, named, current, expected):
