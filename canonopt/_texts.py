@@ -156,9 +156,13 @@ def aligned(rows: list[tuple[object, ...]]) -> list[str]:
     ]
 
 
-def compiles_text(compiles: int, backward: int) -> str:
-    """Return the cell of a table for compiles, with the compiles of backward passes apart."""
-    return f"{compiles} + {backward} backward" if backward else f"{compiles}"
+def compiles_text(compiles: int, backward: int, loaded: int) -> str:
+    """Return the cell of a table for compiles.
+
+    Backward passes stand apart, and programs that JAX has loaded from its persistent cache.
+    """
+    others = ((backward, "backward"), (loaded, "loaded"))
+    return " + ".join((f"{compiles}", *(f"{count} {word}" for count, word in others if count)))
 
 
 # --- transformations of Optax ---

@@ -96,19 +96,20 @@ def _table(report: _Dict) -> Iterator[_Line]:
     findings, others = report["findings"], report["lines"]
     if not (findings or others):
         return
-    titles = ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at")
+    titles = ("function", "traces", "compiles", "seconds", "lost", "defined at")
     rows: list[tuple[object, ...]] = [titles]
     for each in findings:
         seconds = (f"{each[name]:.2f}" for name in ("seconds", "lost_seconds"))
-        compiles = compiles_text(_most(each, "compiles"), _most(each, "backward_compiles"))
-        counts = _most(each, "traces"), compiles, _most(each, "cache_hits")
-        rows.append((each["name"], *counts, *seconds, each["place"] or ""))
+        names = ("compiles", "backward_compiles", "cache_hits")
+        compiles = compiles_text(*(_most(each, name) for name in names))
+        rows.append((each["name"], _most(each, "traces"), compiles, *seconds, each["place"] or ""))
     costly = [e for e in others if is_costly(e["seconds"], report["compile_seconds"])]
     rest = [each for each in others if each not in costly]
     label = f"JAX and libraries: {len(rest)} line{'s' if len(rest) > 1 else ''}"
     for name, lines in (*((e["name"], [e]) for e in costly), *[(label, rest)] * bool(rest)):
-        compiles = f"{sum(_most(each, 'compiles') for each in lines)}"
-        rows.append((name, "", compiles, "", f"{sum(e['seconds'] for e in lines):.2f}", "", ""))
+        counts = [sum(_most(each, name) for each in lines) for name in ("compiles", "cache_hits")]
+        compiles = compiles_text(counts[0], 0, counts[1])
+        rows.append((name, "", compiles, f"{sum(e['seconds'] for e in lines):.2f}", "", ""))
     styles = ("bold red" if each["repeated"] else "" for each in findings)
     yield "", ""
     yield from itertools.zip_longest(aligned(rows), ("", *styles), fillvalue="")

@@ -511,12 +511,11 @@ class CompileLog:
             count = "1 line" if len(others) == 1 else f"{len(others)} lines"
             shown.append(_total(f"JAX and libraries: {count}", others))
         rows: list[tuple[object, ...]] = [
-            ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
+            ("function", "traces", "compiles", "seconds", "defined at")
         ]
         for log in shown:
-            compiles = compiles_text(log.compiles, log.backward_compiles)
-            counts = log.traces, compiles, log.cache_hits
-            rows.append((log.name, *counts, f"{log.seconds:.2f}", log.place or ""))
+            compiles = compiles_text(log.compiles, log.backward_compiles, log.cache_hits)
+            rows.append((log.name, log.traces, compiles, f"{log.seconds:.2f}", log.place or ""))
         lines = aligned(rows)
         for log in (*functions, *helpers):
             for cause in log.causes():

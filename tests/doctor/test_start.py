@@ -105,8 +105,8 @@ def test_the_printed_lines_shorten_the_next_run(tmp_path):
     _, report, _ = doctored("starts.py", cwd=tmp_path)
     (line,) = re.findall(r"write: (export .*)", report)
     assert "\nuntil step could run first " in report
-    for compiles, hits in ((1, 0), (0, 1)):
+    for compiles in ("1", r"0 \+ 1 loaded"):
         command = f"{line}; exec {sys.executable} -m canonopt doctor starts.py"
         done = run("bash", "-c", command, cwd=tmp_path, env={"HOME": str(tmp_path)})
-        assert re.search(rf"^step +1 +{compiles} +{hits} ", done.stderr, re.M), done.stderr
+        assert re.search(rf"^step +1 +{compiles} +\d", done.stderr, re.M), done.stderr
     assert (tmp_path / ".cache" / "jax").is_dir()

@@ -515,11 +515,12 @@ def test_what_is_read_from_the_persistent_cache_counts(tmp_path):
     for name, value in options.items():
         jax.config.update(name, value)
     try:
-        for counts in ((1, 1, 0), (1, 0, 1)):
+        for counts, text in (((1, 1, 0), "step  1  1  "), ((1, 0, 1), "step  1  0 + 1 loaded  ")):
             jax.clear_caches()
             with canonopt.compile_log() as log:
                 jax.jit(function)(X)
             assert (log["step"].traces, log["step"].compiles, log["step"].cache_hits) == counts
+            assert re.sub("  +", "  ", str(log)).splitlines()[1].startswith(text)
         jax.clear_caches()
         step = jax.jit(function)
         step.trace(X)

@@ -154,7 +154,7 @@ def test_a_backward_pass_is_counted_apart(differentiate):
     assert (found.causes(), found.lost_seconds) == ([], 0.0)
     assert found.seconds > found.trace_seconds
     assert log[found.name].backward_compiles == 1
-    assert re.search(r"<lambda> +1 +1 \+ 1 backward +0 ", str(log))
+    assert re.search(r"<lambda> +1 +1 \+ 1 backward +\d", str(log))
 
 
 def test_a_function_that_a_backward_pass_calls_counts_as_any_other():
