@@ -7,7 +7,9 @@ import jax
 import jax.numpy as numbers
 from jax import jit as fast
 
-from canonopt._python_internals.callers import Caller, caller_of
+from canonopt._python_internals.callers import Caller, call_site, caller_of
+
+from .support.counting import line_marked
 
 HELPER = """
 def call(*args, **kwargs):
@@ -111,3 +113,20 @@ def test_what_locals_gave_is_left_alone():
     mine = locals()
     assert call(one).arguments == {"p0": "one"}
     assert mine["one"] is one
+
+
+def test_where_a_library_calls_back_the_line_is_that_of_the_call_to_it():
+    def library(name):
+        space = {"__name__": name, "call_site": call_site}
+        source = "def sample(): return call_site()\ndef run(model): return model()"
+        exec(compile(source, "<frozen library>", "exec"), space)
+        return space["run"], space["sample"]
+
+    (run, own), (_, other) = library("sampler.infer"), library("other")
+    for sample, mark in ((own, "to the library"), (other, "in the model")):
+
+        def model(sample=sample):
+            return sample()  # in the model
+
+        found = run(model)  # to the library
+        assert found == line_marked(__file__, mark)

@@ -1,11 +1,12 @@
 """Arrays and shardings as the user would write them."""
 
 import contextlib
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 
 def array_text(value: Any) -> str:
@@ -29,20 +30,24 @@ def in_batch(value: Any) -> Any:
 
 
 def placement_text(sharding: Any) -> str:
-    """Return a sharding as text: two shardings that differ have different texts.
+    """Return a sharding as text: two shardings that need two programs have different texts.
 
-    The text leaves the memory kind out. If the sharding has a mesh, the mesh and its devices come
-    after " of "; an abstract mesh has no devices.
+    JAX runs one program for `P()` and `P(None)`. The text leaves the memory kind out. If the
+    sharding has a mesh, the mesh and its devices come after " of "; an abstract mesh has no
+    devices.
     """
     if not isinstance(sharding, NamedSharding):
         return str(sharding)
-    mesh = sharding.mesh
+    mesh, spec = sharding.mesh, sharding.spec
+    if spec == PartitionSpec(*spec):  # it has nothing but dimensions
+        whole = itertools.takewhile(lambda axes: axes is None, reversed(spec))
+        spec = PartitionSpec(*spec[: len(spec) - len([*whole])])
     text = str(mesh.shape_tuple)
     if any(kind is not AxisType.Auto for kind in mesh.axis_types):
         text += f" with axes {', '.join(kind.name for kind in mesh.axis_types)}"
     if not isinstance(mesh, Mesh):
-        return f"{sharding.spec} of the abstract mesh {text}"
-    return f"{sharding.spec} of {text}, devices {[device.id for device in mesh.devices.flat]}"
+        return f"{spec} of the abstract mesh {text}"
+    return f"{spec} of {text}, devices {[device.id for device in mesh.devices.flat]}"
 
 
 def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:

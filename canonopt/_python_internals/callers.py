@@ -74,15 +74,25 @@ def frames() -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
+# A jit may stand inside of functions that these call back.
+_PURE = sys.stdlib_module_names | {"jax", "jaxlib", "equinox", "canonopt"}
+
+
 def call_site() -> str | None:
     """Return the line of the user's code that runs now, as `file:line`.
 
     That is the innermost frame whose file is not a library's; if there is none, the innermost
-    frame of `__main__`. Returns None if there is neither.
+    frame of `__main__`. Returns None if there is neither. If a library runs inside of a function
+    that it calls back, such as a model of NumPyro or Flax, the line calls the library.
     """
-    users = (f for f in frames() if not is_library_code(f.f_code, f.f_globals))
-    main = (f for f in frames() if f.f_globals.get("__name__") == "__main__")
-    frame = next(itertools.chain(users, main), None)
+    stack = [*frames()]
+    users = [i for i, f in enumerate(stack) if not is_library_code(f.f_code, f.f_globals)]
+    if not users:
+        users = [i for i, f in enumerate(stack) if f.f_globals.get("__name__") == "__main__"][:1]
+    packages = [str(f.f_globals.get("__name__")).partition(".")[0] for f in stack]
+    inside = {*packages[: users[0]]} - _PURE if users else ()
+    last = max((i for i, package in enumerate(packages) if package in inside), default=0)
+    frame = next((stack[i] for i in users if i > last), stack[users[0]] if users else None)
     return frame and place_of_line(frame.f_code.co_filename, frame.f_lineno)
 
 

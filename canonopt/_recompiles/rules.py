@@ -53,7 +53,7 @@ class Change:
         return re.sub(step, "[i]", self.path) if self.is_of_length else self.path
 
 
-_MOST = 3  # the most differences, lines and hints that a report shows
+MOST = 3  # the most differences, lines and hints that a report shows
 
 
 @attrs.frozen(kw_only=True)
@@ -104,22 +104,22 @@ class Cause:
         return f"{self.what}{again}, {times(self.times)}"
 
     def lines(self, in_full: bool = False) -> list[str]:
-        """Return the first changes and the note, then hints, `_MOST` of each, and all fixes.
+        """Return the first changes and the note, then hints, `MOST` of each, and all fixes.
 
         An expected cause gives one line, unless `in_full` is true.
         """
         if self.expected is not None and not in_full:
             return [f"expected: {self.expected}"]
-        shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:_MOST])]
-        if (rest := len(self.changes) - _MOST) > 0:
+        shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:MOST])]
+        if (rest := len(self.changes) - MOST) > 0:
             shown.append(f"and {rest} more difference{'s' if rest > 1 else ''}")
-        shown += [line for line in (self.note or "").splitlines() if line.strip()][:_MOST]
+        shown += [line for line in (self.note or "").splitlines() if line.strip()][:MOST]
         shown += [self.pattern] if self.pattern else []
         if self.sites:
-            more = len(self.sites) - _MOST
+            more = len(self.sites) - MOST
             rest = f", and {more} more lines" if more > 0 else ""
-            shown.append(f"called at {', '.join(self.sites[:_MOST])}{rest}")
-        shown += (f"hint: {text}" for text in self.hints[:_MOST])
+            shown.append(f"called at {', '.join(self.sites[:MOST])}{rest}")
+        shown += (f"hint: {text}" for text in self.hints[:MOST])
         return [*shown, *(f"write: {fix}" for fix in self.fixes)]  # all are needed
 
     def __str__(self) -> str:
@@ -136,7 +136,7 @@ def _joined(changes: Iterable[Change]) -> list[str]:
         paths.setdefault(text, []).append(change.path)
     hints = []
     for text, found in paths.items():
-        named = found if len(found) <= _MOST else [*found[:_MOST], f"{len(found) - _MOST} more"]
+        named = found if len(found) <= MOST else [*found[:MOST], f"{len(found) - MOST} more"]
         hints.append(text.replace("\0", listed(named)))
     return [hint for hint in hints if hint]
 

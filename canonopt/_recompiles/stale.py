@@ -51,6 +51,8 @@ from .._python_internals.weak import WeakIdMap
 from .._texts import PLAIN, is_gradient_transformation, text_of
 from ..errors import CanonoptError, StaleReadError
 from .differences import listed, shortened
+from .records import is_inside
+from .rules import MOST
 
 # --- what a function reads ------------------------------------------------------------------------
 
@@ -119,8 +121,8 @@ class Reads:
         del self._seen
 
     def now(self, ignored: Collection[str] = ()) -> "Reads":
-        """Return the values that the same call would read now, without the paths in `ignored`."""
-        paths = self._ignored.union(ignored)
+        """Return the values that the same call would read now, without those in `ignored`."""
+        paths = self._ignored.union(ignored, map(_of_length, ignored))
         alive = [(v, path) for reference, path in self._roots if (v := reference()) is not None]
         found = Reads(alive, self._names, paths, self._owners)
         # A function that was found late may name attributes of objects that were read before.
@@ -204,6 +206,10 @@ class Reads:
         """Add the parts of a value, with all in them that the functions may read."""
         for get, part, name in self._parts(value, path):
             self._add(lambda get=get: get(find()), part, name)
+        # The parts of containers are followed one by one, and only the first `_MAX_ITEMS`.
+        is_followed = isinstance(value, _CONTAINERS | types.FunctionType | functools.partial)
+        if not is_followed and is_library_class(type(value)):
+            self._add_functions_in(value)
 
     def _add(self, find: _Find, value: Any, path: str) -> None:
         if len(self._values) < _MAX_READS:
@@ -213,7 +219,8 @@ class Reads:
     def _add_value(self, find: _Find, value: Any, path: str) -> None:
         if is_mock(value):
             return
-        if (is_same := _comparison(value)) is not None and path not in self._ignored:
+        is_ignored = path in self._ignored or is_inside(_of_length(path), self._ignored)
+        if (is_same := _comparison(value)) is not None and not is_ignored:
             self._values.append((find, is_same, path, _text(value)))
         # A second run would take the next item of an iterator, a file or a generator of numbers, or
         # write into a deque or a log.
@@ -228,9 +235,6 @@ class Reads:
                 self._add_callable(value)
             else:
                 self._add_parts(find, value, path)
-                # The parts of containers are followed one by one, and only the first `_MAX_ITEMS`.
-                if not isinstance(value, _CONTAINERS) and is_library_class(type(value)):
-                    self._add_functions_in(value)
 
     def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
         """Yield each part of a value that may be read: how to get it, the part and its name."""
@@ -446,6 +450,11 @@ def _content(value: np.ndarray) -> tuple[Any, ...]:
     return value.dtype, value.shape, data if is_small else hashlib.blake2b(data).digest()
 
 
+def _of_length(path: str) -> str:
+    """Return the path of a container for that of its length, and any other path unchanged."""
+    return re.sub(r"^len\((.*)\)$", r"\1", path)
+
+
 def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):  # its own dtype counts, and not that of JAX
         return f"{value.dtype}[{','.join(map(str, value.shape))}]"
@@ -484,14 +493,17 @@ class StaleRead:
 
     def lines(self) -> list[str]:
         """Return the report."""
-        names = [re.sub(r"^len\((.*)\)$", r"\1", value.path) for value in self.values]
+        names = [_of_length(value.path) for value in self.values]
+        more = len(names) - MOST
+        if more > 0 and all(_ARRAY.fullmatch(value.after) for value in self.values):
+            names = [*dict.fromkeys(name.partition("[")[0] for name in names)]  # the pytrees
         calls = "1 cached call" if self.calls == 1 else f"{self.calls} cached calls"
         again = "traced again now, it gives another program"
         if not self.is_confirmed:
             again = "unconfirmed: it changes or reads what is outside, so it was not traced again"
         if self.is_filtered:
             is_float = [_FLOAT.match(value.after) for value in self.values]
-            names = [f"jnp.asarray({n})" if f else n for n, f in zip(names, is_float, strict=True)]
+            names = [f"jnp.asarray({n})" if f else n for n, f in zip(names, is_float, strict=False)]
         whole = [v.after for v in self.values if not v.path.startswith("len(")]
         untraced = [after for after in whole if not _MAY_BE_TRACED.match(after)]
         static = ""
@@ -501,14 +513,17 @@ class StaleRead:
             static += " unless an array will do" * any(_NUMBERS.match(text) for text in untraced)
         return [
             f"{self.function} goes on with an old value, since call {self.since}:",
-            *(f"  {value}" for value in self.values),
+            *(f"  {value}" for value in self.values[:MOST]),
+            *[f"  and {more} more value{'s' if more > 1 else ''}"] * (more > 0),
             f"  {calls} since; {again}",
-            f"  hint: pass {listed(names)} to {self.function} as "
+            f"  hint: {'' if self.is_confirmed else 'if the result depends on it, '}"
+            f"pass {listed(names)} to {self.function} as "
             f"{'arguments' if len(names) > 1 else 'an argument'}{static}",
         ]
 
 
 _FLOAT = re.compile(r"(np\.float\d+\()?-?\d+(\.\d*|e)")
+_ARRAY = re.compile(r"(another )?\w+\[[\d,]*\](, weak|, other values)*")
 # The text of a float, an array, a pytree with arrays, or a spec with a dynamic number.
 _MAY_BE_TRACED = re.compile(
     rf"(another )?({_FLOAT.pattern}|[^'\"]*[a-z]\d+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"

@@ -18,7 +18,7 @@ from canonopt._recompiles.log import MAX_ENTRIES
 from canonopt._recompiles.rules import CLEARED, HANDFUL
 
 from ..support.counting import all_compiles, fresh, line_marked
-from ..support.scenarios import array, committed, ones
+from ..support.scenarios import array, committed, mesh, ones
 
 IS_COUNTED = jax.__version_info__ >= (0, 9)  # so that clearings of the caches show
 
@@ -140,6 +140,15 @@ def test_a_log_is_printed_as_a_table():
         "  hint: pad x to one shape, mask what is added (a mean divides by n), or drop "
         "what is left over",
     ]
+
+
+def test_two_specs_of_one_sharding_are_no_difference():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        for x, spec in ((ones(8), P()), (ones(8).astype(int), P(None))):
+            step(jax.device_put(x, NamedSharding(mesh(), spec)))
+    (cause,) = log["step"].causes()
+    assert [change.kind for change in cause.changes] == ["dtype"]
 
 
 def test_entries_with_one_cause_are_reported_once():

@@ -168,6 +168,8 @@ variable in a layer of flax | layer.kernel[...] | \
     layer = flax.nnx.Linear(3, 3, rngs=flax.nnx.Rngs(0)); step = lambda x: layer(x) | \
     layer.kernel[...] *= 2
 module of flax | rate | step = functools.partial(Layer().apply, {}) | rate = 2.0
+method of a module of flax | rate | \
+    step = flax.nnx.Sequential(read_rate).__call__ | rate = 2.0
 object with getitem | self.rates['slow'] | \
     rates = Rates(); step = rates.scale | rates.rates['slow'] = 2.0
 object that its method calls | self.epoch | \
@@ -427,6 +429,18 @@ def test_a_value_that_changes_later_is_added_to_the_report():
     assert reports[0].lines()[-1] == hint
 
 
+def test_many_arrays_of_one_pytree_are_told_as_one():
+    params = {"layers": [{"w": X, "b": X} for _ in range(2)]}
+    step = jax.jit(lambda x: sum(x * layer["w"] + layer["b"] for layer in params["layers"]))
+    with Collected() as reports:
+        step(X)
+        params = jax.tree.map(lambda leaf: leaf + 1, params)
+        step(X)
+    _, *values, more, _, hint = reports[0].lines()
+    assert (len(values), more) == (3, "  and 1 more value")
+    assert hint == "  hint: pass params to <lambda> as an argument"
+
+
 def test_a_value_that_matters_is_found_after_one_that_does_not():
     mode = types.SimpleNamespace(name="train")
     step = jax.jit(lambda x: x * 2.0 if mode.name == "eval" else jax.pure_callback(np.sin, x, x))
@@ -530,6 +544,7 @@ GENERATOR = np.random.default_rng(0)
 ITERATOR = iter([1.0] * 100)
 written: Any = queue.SimpleQueue()
 trees: list[Any] = []
+shapes: list[Any] = []
 note, seen, logger = [].append, collections.deque[Any](), logging.getLogger("step")
 
 
@@ -541,6 +556,11 @@ def counted(x: Any) -> Any:
 
 def keeping(x: Any) -> Any:
     trees.append(jax.tree.structure(x))
+    return RATE * x
+
+
+def keeping_shapes(x: Any) -> Any:
+    shapes.append(x.shape)
     return RATE * x
 
 
@@ -558,7 +578,7 @@ def with_local_containers(x: Any) -> Any:
 
 
 HAVE_EFFECTS = [
-    *(counted, keeping),
+    *(counted, keeping, keeping_shapes),
     lambda x: RATE * x * (1.0 if time.time() else 0.0),
     lambda x: RATE * x * next(numbers),
     lambda x: RATE * x if written.put(x.shape) is None else x,
@@ -581,12 +601,16 @@ def test_a_function_with_effects_is_not_run_again(function: Any):
     before, has_effects = (traces, len(trees)), function in HAVE_EFFECTS
     step = jax.jit(lambda x: function(x), donate_argnums=0)
     with Collected() as reports:
-        run(lambda x: step(x + 0), 1.0, 1.0, 2.0, 2.0)
+        run(lambda x: step(x + 0), 1.0, 1.0)
+        shapes.clear()  # only the trace has read these
+        run(lambda x: step(x + 0), 2.0, 2.0)
     assert traces - before[0] <= 1
     assert len(trees) - before[1] <= 1
     assert reports.paths == [["RATE"]]
     assert reports[0].is_confirmed != has_effects
     assert ("unconfirmed" in str(reports[0].lines())) == has_effects
+    hint = "if the result depends on it, " * has_effects + "pass RATE to "
+    assert reports[0].lines()[-1].startswith(f"  hint: {hint}")
     if has_effects:
         with canonopt.assert_not_stale():
             run(lambda x: step(x + 0), 2.0, 3.0)  # only what is confirmed raises
