@@ -129,6 +129,7 @@ class Reading:
     is_comparable: bool = True  # whether another build can be the same
     can_change: bool = False  # whether reading the same values later can give another key
     reads_data: bool = False  # whether some of what can change is data, not only code
+    stores: bool = False  # whether code may change something that exists before it runs
     captures_arrays: bool = False  # whether arrays are in parts that can be copied
     # How code that was read may tell a tracer from an array without an error, or keep a tracer.
     tells_tracers: str = ""
@@ -246,6 +247,7 @@ class Reader:
         # Setting attributes counts without a mutable object: a class or module may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
+        reading.stores = stores
         if stores and not reading.tells_tracers:
             reading.tells_tracers = "its code stores into something"
         if self._takes_remainders and not reading.tells_tracers and self._has_format():

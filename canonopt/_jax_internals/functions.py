@@ -118,10 +118,10 @@ def functions_inside(function: Any) -> list[Any]:
         library = type(outer).__module__.partition(".")[0]
         names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
         inner: list[Any] = [*(attribute(outer, name) for name in names), _wrapped_call(outer)]
-        wrapper = getattr(outer, "__self__", None)
         # JAX passes on a bound method of an object that has the function as `f`.
-        if hasattr(wrapper, "call_wrapped"):
-            inner.append(getattr(wrapper, "f", None))
+        wrapper = attribute(outer, "__self__")
+        if hasattr(type(wrapper), "call_wrapped"):
+            inner.append(wrapper.f)
         if isinstance(outer, types.FunctionType):
             # Ask the globals if JAX made a function: a wrapper has the name of what it wraps.
             if str(outer.__globals__.get("__name__")).startswith("jax."):
@@ -129,7 +129,7 @@ def functions_inside(function: Any) -> list[Any]:
             # Here the function is the first of the values that Equinox treats as static.
             elif outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
                 inner += captured_by(outer).get("static", ())[:1]
-        inner += [new.f for new in inner if hasattr(new, "call_wrapped")]
+        inner += [new.f for new in inner if hasattr(type(new), "call_wrapped")]
         for new in inner:
             if callable(new) and len(found) < 64 and not any(new is f for f in found):
                 found.append(new)

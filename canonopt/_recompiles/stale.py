@@ -30,7 +30,7 @@ import jax
 import jax.core
 import numpy as np
 
-from .._identity import all_inside
+from .._identity import all_inside, read
 from .._jax_internals.functions import functions_inside, innermost, name_of, users_function
 from .._jax_internals.hits import CachedCall, function_called, hits
 from .._jax_internals.jaxprs import is_same_program
@@ -49,7 +49,7 @@ from .._python_internals.namespaces import is_mock, loaded
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
 from .._texts import PLAIN, is_gradient_transformation, text_of
-from ..errors import CanonoptError, StaleReadError
+from ..errors import CACHE, CanonoptError, StaleReadError
 from .differences import listed, shortened
 from .records import is_inside
 from .rules import MOST
@@ -74,12 +74,20 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
     for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
         nodes: list[Any] = []
         is_leaf = lambda node, nodes=nodes: bool(nodes.append(node))  # noqa: E731
-        leaves = jax.tree.leaves(value, is_leaf=is_leaf)
+        leaves, structure = jax.tree.flatten(value, is_leaf=is_leaf)
         # JAX compares leaves and static data, but not what their functions and methods read.
-        flat = filter(None, map(jax.tree_util.default_registry.flatten_one_level, nodes))
-        inside = _users_functions([static for _, static in flat])
+        inside = _users_functions([*_static_data(structure)])
         roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}, *inside))
     return Reads(roots).now()
+
+
+def _static_data(structure: Any) -> Iterator[Any]:
+    """Yield the static data of the nodes in a structure."""
+    pending = [structure]
+    for each in pending:  # the list grows meanwhile
+        _, static = each.node_data() or (None, None)
+        yield static
+        pending += each.children()
 
 
 class Reads:
@@ -158,9 +166,9 @@ class Reads:
         return {path: each for path, each in found.items() if path not in leads}
 
     def named(self, paths: list[str]) -> list[str]:
-        """Return the paths, except items whose keys no code names; all paths if none is left."""
+        """Return the paths, except items whose keys no code names."""
         keys = {path: _KEY.search(path) for path in paths}
-        return [p for p, key in keys.items() if key is None or key[1] in self._names] or paths
+        return [p for p, key in keys.items() if key is None or key[1] in self._names]
 
     def _add_callable(self, fn: Any) -> None:
         """Add the values that a callable reads when it is called."""
@@ -178,7 +186,7 @@ class Reads:
                     self._add_function(getattr(inner, name, None))
             elif isinstance(inner, functools.partial):
                 self._add_root(inner)
-            elif not (isinstance(inner, _CALLABLES) or hasattr(inner, "call_wrapped")):
+            elif not (isinstance(inner, _CALLABLES) or hasattr(type(inner), "call_wrapped")):
                 self._add_function(innermost(type(inner).__call__), hasattr(inner, "__wrapped__"))
                 self._add_root(inner, "self")
 
@@ -367,6 +375,15 @@ def _is_impure(fn: types.FunctionType) -> bool:
         ):
             return True
     return False
+
+
+def _has_effects(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Return True if `read`, which does not run it, finds that a function may change something."""
+    leaves, structure = jax.tree.flatten((args, kwargs))
+    static = [leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray)]
+    reading = read(now=(function,), beside=(structure, *static), explain=True)
+    refused = (reading.incomparable or ())[: reading.stops]
+    return reading.stores or any(each.why != CACHE.why for each in refused)
 
 
 # --- finding values -------------------------------------------------------------------------------
@@ -583,13 +600,15 @@ class _Program:
         if not changes or (not may_trace and changes.keys() <= self._harmless):
             return None
         self.reads = self.reads.now()
-        # A value that has changed before without an effect is not the cause.
         named = self.reads.named([*changes])
-        found = [path for path in named if path not in self._harmless] or named
         self._traced = None
-        if not self._gives_another_program(cached, changes):
+        is_other = self._gives_another_program(cached, changes)
+        if not is_other or (self.has_effects and not named):
             self._harmless.update(changes)
             return None
+        # A value that has changed before without an effect is not the cause.
+        named = named or [*changes]
+        found = [path for path in named if path not in self._harmless] or named
         self._harmless.difference_update(found)
         before = {**changes, **self.first.changes()}
         *_, is_filtered = users_call(*cached.call)
@@ -609,6 +628,7 @@ class _Program:
 
         The cached program is compared, or if there is a report, the program traced for the report.
         """
+        self.has_effects |= _has_effects(*users_call(*call.call)[:3])
         if self.has_effects:
             return True
         arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
@@ -618,7 +638,9 @@ class _Program:
             if is_other and (is_other := is_same_program(now, call.afresh())):
                 self._traced = now
             return is_other
-        except Exception:  # the function fails now
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # the function fails now, or ends the program
             return False
 
 

@@ -26,6 +26,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import canonopt
+from canonopt._jax_internals.jaxprs import is_same_program
 from canonopt._recompiles import StaleRead, StaleWatch
 from canonopt.errors import StaleReadError
 
@@ -577,8 +578,34 @@ def with_local_containers(x: Any) -> Any:
     return sum(parts), named
 
 
+class Noted:
+    """Notes how often its special methods run."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        Noted.made += 1
+
+    def __bool__(self) -> bool:
+        self.made += 1
+        return True
+
+
+def ends_the_program(x: Any) -> Any:
+    if RATE > 1:
+        raise SystemExit("the rate is too high")
+    return RATE * x
+
+
+noted, files, turn = Noted(), queue.Queue[str](), threading.Semaphore(1)
+files.put("a file")
+
 HAVE_EFFECTS = [
     *(counted, keeping, keeping_shapes),
+    lambda x: RATE * x if Noted() else x,
+    lambda x: RATE * x if noted else x,
+    lambda x: RATE * x if files.get() else x,
+    lambda x: RATE * x if turn.acquire() else x,
     lambda x: RATE * x * (1.0 if time.time() else 0.0),
     lambda x: RATE * x * next(numbers),
     lambda x: RATE * x if written.put(x.shape) is None else x,
@@ -616,6 +643,13 @@ def test_a_function_with_effects_is_not_run_again(function: Any):
             run(lambda x: step(x + 0), 2.0, 3.0)  # only what is confirmed raises
 
 
+def test_a_body_that_would_end_the_program_does_not():
+    step = jax.jit(ends_the_program)
+    with Collected() as reports:
+        run(step, 1.0, 2.0)
+    assert reports == []
+
+
 def test_confirming_counts_as_no_trace():
     step = jax.jit(canonopt.assert_max_traces(lambda x: RATE * x))
     with canonopt.compile_log() as log, Collected() as reports:
@@ -625,22 +659,21 @@ def test_confirming_counts_as_no_trace():
     assert step._cache_size() == 1
 
 
-def test_a_cause_is_told_from_what_always_changes():
+def test_a_cause_is_told_from_what_always_changes(monkeypatch):
     state, runs = types.SimpleNamespace(step=0), []
 
-    class Noting:
-        def __float__(self) -> float:
-            runs.append(state.step)  # pyright: ignore
-            return 2.0
+    def noting(*programs: Any) -> bool:
+        runs.append(state.step)
+        return is_same_program(*programs)
 
-    noting = Noting()
-    step = jax.jit(lambda x: RATE * float(noting) * x if state.step >= 0 else x)
+    monkeypatch.setattr("canonopt._recompiles.stale.is_same_program", noting)
+    step = jax.jit(lambda x: RATE * x if state.step >= 0 else x)
     with Collected() as reports:
         for state.step in range(100):
             run(step, 1.0 if state.step < 70 else 2.0)
     assert reports.paths == [["RATE"]]
     assert [(report.since, report.calls) for report in reports] == [(71, 30)]
-    assert runs[:71] == [*range(71)]
+    assert runs[:70] == [*range(1, 71)]
 
 
 def test_tracing_again_takes_a_share_of_the_time(monkeypatch: Any):
@@ -726,16 +759,17 @@ def test_other_threads_are_watched_too():
     assert len(reports) == 1
 
 
-def test_threads_that_wait_for_each_other_go_on():
+def test_threads_that_wait_for_each_other_go_on(monkeypatch):
     """One has its function traced again, which needs what the other holds in a cached call."""
     lock, is_tracing, released = threading.RLock(), threading.Event(), threading.Event()
 
-    def waits(x: Any) -> Any:
+    def waits(*programs: Any) -> bool:
         is_tracing.set()
         with lock:
-            return RATE * x
+            return is_same_program(*programs)
 
-    first, second = jax.jit(waits), jitted()
+    monkeypatch.setattr("canonopt._recompiles.stale.is_same_program", waits)
+    first, second = jitted(), jitted()
 
     def other() -> None:
         with lock:
