@@ -6,10 +6,8 @@ traced. JAX's hook after cached calls compares them. If a value differs, the fun
 more, apart from JAX's caches. A change is reported only if that trace gives another program.
 """
 
-import builtins
 import collections
 import contextlib
-import contextvars
 import dis
 import enum
 import functools
@@ -40,7 +38,6 @@ from .._python_internals.bytecode import code_of, nested_in
 from .._python_internals.callers import place_of, place_of_line
 from .._python_internals.libraries import (
     attribute,
-    impure_name,
     is_library_class,
     is_library_function,
     is_library_module,
@@ -49,9 +46,16 @@ from .._python_internals.namespaces import is_mock, loaded
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
 from .._texts import PLAIN, is_gradient_transformation, text_of
-from ..errors import CACHE, CanonoptError, StaleReadError
+from ..errors import (
+    CACHE,
+    FINDS,
+    IDENTITY_TEST,
+    INNER_JIT,
+    TOO_LARGE,
+    CanonoptError,
+    StaleReadError,
+)
 from .differences import listed, shortened
-from .records import is_inside
 from .rules import MOST
 
 # --- what a function reads ------------------------------------------------------------------------
@@ -98,8 +102,7 @@ class Reads:
     The list is flat, since each cached call compares all values: 0.1 to 0.3 us for one value.
 
     - `codes`: the code of these functions.
-    - `has_effects`: whether a second run may change something or give another result.
-    - `may_change_objects`: whether the functions store into objects, which may be their own.
+    - `has_effects`: whether the functions write into a log or print. `_has_effects` finds others.
     """
 
     def __init__(
@@ -110,9 +113,10 @@ class Reads:
         owners: Iterable[int] = (),
     ) -> None:
         self.codes: list[types.CodeType] = []
-        self.has_effects = self.may_change_objects = False
+        self.has_effects = False
         # The attributes that code names; with "()", the names whose values code calls or passes on.
         self._names, self._ignored = set(names), ignored
+        self._sets = set[str]()  # the attributes that code sets
         # Each value has a function that finds it, one that compares it, its name and its text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
         # The functions, partials, and objects that nothing else leads to, with their names.
@@ -129,8 +133,8 @@ class Reads:
         del self._seen
 
     def now(self, ignored: Collection[str] = ()) -> "Reads":
-        """Return the values that the same call would read now, without those in `ignored`."""
-        paths = self._ignored.union(ignored, map(_of_length, ignored))
+        """Return the values that the same call would read now, except `ignored` and their items."""
+        paths = self._ignored.union(ignored)
         alive = [(v, path) for reference, path in self._roots if (v := reference()) is not None]
         found = Reads(alive, self._names, paths, self._owners)
         # A function that was found late may name attributes of objects that were read before.
@@ -169,6 +173,11 @@ class Reads:
         """Return the paths, except items whose keys no code names."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names]
+
+    def kept(self, paths: list[str]) -> list[str]:
+        """Return the paths, except lengths and attributes that the code may change itself."""
+        names = ((path, path.rpartition(".")[2]) for path in paths)
+        return [p for p, name in names if not (name in self._sets or p.startswith("len("))]
 
     def _add_callable(self, fn: Any) -> None:
         """Add the values that a callable reads when it is called."""
@@ -227,14 +236,12 @@ class Reads:
     def _add_value(self, find: _Find, value: Any, path: str) -> None:
         if is_mock(value):
             return
-        is_ignored = path in self._ignored or is_inside(_of_length(path), self._ignored)
+        # Not `isinstance`, which asks an object for its class.
+        self.has_effects |= issubclass(type(value), logging.Logger | logging.LoggerAdapter)
+        items = tuple(f"{_of_length(each)}[" for each in self._ignored)
+        is_ignored = path in self._ignored or _of_length(path).startswith(items)
         if (is_same := _comparison(value)) is not None and not is_ignored:
             self._values.append((find, is_same, path, _text(value)))
-        # A second run would take the next item of an iterator, a file or a generator of numbers, or
-        # write into a deque or a log.
-        is_random = type(value).__module__.startswith(("numpy.random", "random"))
-        is_written = issubclass(type(value), _WRITTEN) or _is_method_of_container(value)
-        self.has_effects |= is_random or is_written or hasattr(type(value), "__next__")
         if id(value) not in self._seen and not isinstance(value, _WHOLE):
             self._seen.add(id(value))
             if is_gradient_transformation(value):  # it is compared as a whole
@@ -271,13 +278,13 @@ class Reads:
     def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, Any, str]]:
         """Yield the captured variables of a function; add its globals."""
         code, space = code_of(function), function.__globals__
-        if is_library_function(function):  # it may count its runs, as `chex.assert_max_traces`
+        if is_library_function(function):  # it may count its runs, as `eqx.debug.assert_max_traces`
             self.has_effects |= code.changes_objects or bool(code.stores)
             return
         self.codes.append(function.__code__)
         self._names |= code.attributes | {f"{name}()" for name in code.passed}
-        self.may_change_objects |= code.changes_objects
-        self.has_effects |= bool(code.stores) or _is_impure(function)
+        self._sets |= code.sets_attributes
+        self.has_effects |= "print" in code.globals
         for name in code.globals:
             if name in space and (id(space), name) not in self._seen:
                 self._seen.add((id(space), name))
@@ -327,7 +334,6 @@ class Reads:
 
 _GONE = object()
 _KEY = re.compile(r"\['(\w+)'\]$")
-_WRITTEN = (collections.deque, contextvars.ContextVar, logging.Logger, logging.LoggerAdapter)
 _PLAIN: Any = (*PLAIN, slice, range, type(...), np.generic, np.dtype, enum.Enum)
 _MAPPINGS = dict | types.MappingProxyType | collections.UserDict | collections.ChainMap
 _CONTAINERS = _MAPPINGS | list | tuple
@@ -348,33 +354,10 @@ def _is_callable(value: Any) -> bool:
     return isinstance(value, _CALLABLES) or attribute(value, "__wrapped__") is not None
 
 
-def _is_method_of_container(value: Any) -> bool:
-    """Return True for a method such as `traces.append`, which a global may hold."""
-    owner = value.__self__ if isinstance(value, types.BuiltinMethodType) else None
-    return isinstance(owner, list | dict | set | bytearray)
-
-
 def _names(fn: Any) -> tuple[str, ...]:
     """Return the names of the positional parameters of a function."""
     code = attribute(fn, "__code__")
     return code.co_varnames[: code.co_argcount] if isinstance(code, types.CodeType) else ()
-
-
-def _is_impure(fn: types.FunctionType) -> bool:
-    """Return True if a function names something that gives other values each time, or writes."""
-    code, space = code_of(fn), {**vars(builtins), **fn.__globals__}
-    if not code.attributes.isdisjoint(("send", "write", "put", "put_nowait")):
-        return True
-    for name, *attributes in filter(None, code.paths):
-        value, module = space.get(name) if name in code.globals else None, None
-        for each in attributes:
-            if isinstance(value, types.ModuleType):
-                value, module = getattr(value, each, None), value
-        if value is print or (
-            not isinstance(value, types.ModuleType | None) and impure_name(value, module)
-        ):
-            return True
-    return False
 
 
 def _has_effects(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
@@ -383,7 +366,11 @@ def _has_effects(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
     static = [leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray)]
     reading = read(now=(function,), beside=(structure, *static), explain=True)
     refused = (reading.incomparable or ())[: reading.stops]
-    return reading.stores or any(each.why != CACHE.why for each in refused)
+    return reading.stores or any(each.why not in _HARMLESS for each in refused)
+
+
+# For these reasons a function is not shared, but may run again.
+_HARMLESS = [each.why for each in (CACHE, FINDS, IDENTITY_TEST, INNER_JIT, TOO_LARGE)]
 
 
 # --- finding values -------------------------------------------------------------------------------
@@ -603,7 +590,10 @@ class _Program:
         named = self.reads.named([*changes])
         self._traced = None
         is_other = self._gives_another_program(cached, changes)
-        if not is_other or (self.has_effects and not named):
+        if self.has_effects:
+            named = self.reads.kept(named)
+            is_other = bool(named)
+        if not is_other:
             self._harmless.update(changes)
             return None
         # A value that has changed before without an effect is not the cause.
@@ -767,7 +757,7 @@ class StaleWatch:
                 program = None if cached.is_shared else self._programs.get(jaxpr)
                 if program is None:
                     reads = reads_of_call(*users_call(*cached.call)[:3])
-                    program = _Program(reads, reads.has_effects or reads.may_change_objects)
+                    program = _Program(reads, reads.has_effects)
                 known.add(jaxpr, program)
             report = program.check(function, known.calls, cached, may_trace)
         finally:
