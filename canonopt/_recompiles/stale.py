@@ -80,7 +80,7 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
         is_leaf = lambda node, nodes=nodes: bool(nodes.append(node))  # noqa: E731
         leaves, structure = jax.tree.flatten(value, is_leaf=is_leaf)
         # JAX compares leaves and static data, but not what their functions and methods read.
-        inside = _users_functions([*_static_data(structure)])
+        inside = _users_code([*_static_data(structure)])
         roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}, *inside))
     return Reads(roots).now()
 
@@ -206,12 +206,12 @@ class Reads:
             if (is_wrapper and not is_pure) or not is_library_function(function):
                 self._add_root(function)
             else:
-                self._add_functions_in(function)
+                self._add_code_in(function)
 
-    def _add_functions_in(self, value: Any) -> None:
-        """Add the user's functions in an object of a library, whose own code is not read."""
-        for function in _users_functions(value):
-            self._add_root(function)
+    def _add_code_in(self, value: Any) -> None:
+        """Add the user's code in an object of a library, whose own code is not read."""
+        for each in _users_code(value):
+            self._add_root(each, each.__name__)
 
     def _add_root(self, value: Any, path: str = "") -> None:
         if ("root", id(value)) not in self._seen and len(self._roots) < _MAX_READS:
@@ -226,7 +226,7 @@ class Reads:
         # The parts of containers are followed one by one, and only the first `_MAX_ITEMS`.
         is_followed = isinstance(value, _CONTAINERS | types.FunctionType | functools.partial)
         if not is_followed and is_library_class(type(value)):
-            self._add_functions_in(value)
+            self._add_code_in(value)
 
     def _add(self, find: _Find, value: Any, path: str) -> None:
         if len(self._values) < _MAX_READS:
@@ -245,7 +245,7 @@ class Reads:
         if id(value) not in self._seen and not isinstance(value, _WHOLE):
             self._seen.add(id(value))
             if is_gradient_transformation(value):  # it is compared as a whole
-                self._add_functions_in(value)
+                self._add_code_in(value)
             elif _is_callable(value):
                 self._add_callable(value)
             else:
@@ -344,10 +344,17 @@ _CALLABLES = (
 )
 
 
-def _users_functions(value: Any) -> list[types.FunctionType]:
-    """Return the user's functions that an object or a function of a library leads to."""
-    found = (each for each in all_inside(value) if isinstance(each, types.FunctionType))
-    return [each for each in found if not is_library_function(each)]
+def _users_code(value: Any) -> list[Any]:
+    """Return the user's functions and classes that an object or function of a library leads to.
+
+    Flax NNX keeps the class of a model in its `GraphDef`.
+    """
+    is_users = lambda each: (  # noqa: E731
+        not is_library_function(each)
+        if isinstance(each, types.FunctionType)
+        else isinstance(each, type) and not is_library_class(each)
+    )
+    return [*filter(is_users, all_inside(value))]
 
 
 def _is_callable(value: Any) -> bool:

@@ -67,6 +67,9 @@ class Layer(flax.linen.Module):
     @flax.linen.compact
     def __call__(self, x): return rate * flax.linen.relu(x)
 
+class Split(flax.nnx.Module):
+    def __call__(self, x): return rate * x
+
 class Called:
     lr, epoch = 2.0, 1.0
     def __call__(self): return self.epoch
@@ -90,6 +93,7 @@ trainer, m = Trainer(), types.ModuleType("of_this_test")
 table, weights = np.arange(3.0), {"w": jnp.ones(3), "b": jnp.zeros(3)}
 helper = lambda x: 2 * x
 def read_rate(x): return rate * x
+def count(x): args.seen += 1
 jitted = jax.jit(read_rate)
 
 def captured(scale):
@@ -171,6 +175,9 @@ variable in a layer of flax | layer.kernel[...] | \
 module of flax | rate | step = functools.partial(Layer().apply, {}) | rate = 2.0
 method of a module of flax | rate | \
     step = flax.nnx.Sequential(read_rate).__call__ | rate = 2.0
+class in a graph of flax | rate | \
+    graph, state = flax.nnx.split(Split()); step = lambda x: flax.nnx.merge(graph, state)(x) | \
+    rate = 2.0
 object with getitem | self.rates['slow'] | \
     rates = Rates(); step = rates.scale | rates.rates['slow'] = 2.0
 object that its method calls | self.epoch | \
@@ -210,6 +217,8 @@ array that no output depends on | \
 array that only the name of another leads to | \
     trainer.weight = X; model = Scaled(X); \
     step = (lambda own: lambda x: own.lr * model(x))(trainer) | trainer.weight = 2 * X
+what only a callback changes | \
+    args.seen = 0; step = lambda x: jax.debug.callback(count, x) or 2 * x | args.seen = 5
 what only the call of an object reads | called = Called(); step = called.apart | called.epoch = 2.0
 equal model | model = Scaled(X); step = lambda x: model(x) | model = Scaled(X + 0)
 """
