@@ -165,7 +165,8 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
     if defaults.get("__beartype_func") is wrapped:
         # The key leaves out the code of the wrapper, because its names contain ids of objects.
         reader.out.append("beartype")
-        reader.add(defaults.get("__beartype_conf"), "live")
+        # There is one object for equal confs, which keeps its text once somebody has asked for it.
+        reader.add_identity(defaults.get("__beartype_conf"))
     elif function.__code__.co_qualname == "jaxtyped.<locals>.wrapped_fn":
         _add_code(reader, function, code_of(function), mode)
         checker = captured_by(captured_by(function)["wrapped_fn_impl"]).get("param_fn")

@@ -311,7 +311,7 @@ def static_leaf(
         kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
         facts["made"] = _made(value)
         if isinstance(value, types.FunctionType):
-            facts["code"] = key_of(value.__code__)
+            facts["code"] = key_of(_users_code(value))
         if not is_part:
             _add_parts(value, budget, facts["parts"])
             facts["stores"] = _stores(value, facts["parts"])
@@ -330,6 +330,17 @@ def static_leaf(
         is_unique=type(value).__eq__ is object.__eq__,
         **facts,
     )
+
+
+def _users_code(function: types.FunctionType) -> types.CodeType:
+    """Return the code of a function; for a type checker's wrapper, that of the user's function.
+
+    The code of the wrapper is generated anew each time.
+    """
+    wrapped = vars(function).get("__wrapped__")
+    is_generated = function.__code__.co_filename.startswith("<")
+    is_checked = is_generated and isinstance(wrapped, types.FunctionType)
+    return _users_code(wrapped) if is_checked else function.__code__
 
 
 def _add_parts(
