@@ -131,8 +131,8 @@ def test_it(warmed): call(step, 1)
 def test_it(): scan(), scan(), scan()
 > *.py:* was compiled 3 times, max_compiles(1).
 > *It compiled scan again, twice:
-> *the shapes are the same: scan gets another function
-> *hint: canonopt.jit around the whole (filter_jit if it takes functions), or make the function once
+> *the shapes are the same: scan gets another function or length
+> *hint: canonopt.jit around the whole (filter_jit if it takes functions), or one function and length
 ### eager work that counts as traces
 @pytest.mark.max_traces(1)
 def test_it(): scan(), scan(), scan()
@@ -178,7 +178,7 @@ def test_it(): pass
 @pytest.mark.no_recompiles(warmup=-1)
 def test_it(): pass
 > @pytest.mark.no_recompiles(warmup=-1): warmup must be 0 or more, not -1. *
-"""
+"""  # noqa: E501
 CASES = {name: text for name, (_, text) in named_texts(TEXT).items()} | {
     f"max_traces({arguments})": f"""\
 @pytest.mark.max_traces({arguments})

@@ -13,6 +13,7 @@ import jax
 import jax.tree_util as jtu
 
 from .._jax_internals.functions import is_module_class
+from .._jax_internals.settings import all_settings
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.bytecode import code_of
 from .._python_internals.namespaces import is_constant, loaded
@@ -101,11 +102,13 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     reading = read((fn,))
     if not reading.is_comparable:
         return fn
-    found: Any = _callables.get(reading.key)
+    # The function may read any setting of JAX, and not all of them are in the key of a jit cache.
+    key = (reading.key, all_settings()) if reading.can_change else reading.key
+    found: Any = _callables.get(key)
     known = None if found is None else _watched.get(found)
     watched = None if known is None else known()
     if found is None or (watched is not None and not watched.is_unchanged()):
-        found = _intern(fn, reading)
+        found = _intern(fn, reading, key)
     _results.set(fn, weakref.ref(found))
     return found
 
@@ -114,16 +117,16 @@ def _is_function(value: Any) -> bool:
     return callable(value) and not isinstance(value, type)
 
 
-def _intern(fn: Any, reading: Reading) -> Any:
+def _intern(fn: Any, reading: Reading, key: Hashable) -> Any:
     watched = Watched(reading, lambda: read((fn,)))
     guarded = _guarded(fn, watched) if reading.can_change else fn
     if guarded is fn:
         # `fn` needs no guard, or has no function to guard. Share `fn` only if it reads no data: a
         # change of code alone, as when a class is defined again, is safe, as JAX compares classes.
-        return fn if reading.reads_data else _callables.setdefault(reading.key, fn)
-    found = _callables.setdefault(reading.key, guarded)
+        return fn if reading.reads_data else _callables.setdefault(key, fn)
+    found = _callables.setdefault(key, guarded)
     if found is guarded:
-        watched.stands_in(_callables, reading.key, guarded)
+        watched.stands_in(_callables, key, guarded)
         _watched.setdefault(guarded, weakref.ref(watched))
     return found
 

@@ -397,10 +397,8 @@ def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
     read_instance(reader, value, mode)
 
 
-_OF_FILES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))
-
-
 def read_path(reader: Reader, value: pathlib.PurePath, mode: Mode) -> None:
     reader.out += (type(value), str(value))
-    if isinstance(value, pathlib.Path):
-        reader.refused_attributes |= _OF_FILES
+    # A `pathlib.Path`, or a path of another library such as epath, has methods that read files.
+    names = (name for name in dir(type(value)) if not name.startswith("__"))
+    reader.refused_attributes |= {*names}.difference(dir(pathlib.PurePath))

@@ -5,12 +5,10 @@ import importlib.metadata
 import operator
 import re
 import sys
-import warnings
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import jax
-import numpy as np
 
 from ..errors import UnsupportedVersionError
 
@@ -64,19 +62,28 @@ def whole_context() -> Hashable:
 def around_calls() -> dict[str, Hashable]:
     """Return the settings that a trace can depend on, by name, even those not in JAX's key.
 
-    They are the whole of `jax.config` with the values of this thread, the settings of Flax and
-    Haiku, and those of NumPy and `warnings`, which can turn warnings into errors.
+    They are the whole of `jax.config` with the values of this thread, and the switches of the
+    libraries that are imported, such as `warnings`, which can turn warnings into errors.
     """
     found = dict(all_settings())
-    found["np.errstate"], found["np.printoptions"] = repr(np.geterr()), repr(np.get_printoptions())
-    found["warnings.filters"] = repr(warnings.filters)
-    found["flax.config"] = repr(getattr(sys.modules.get("flax"), "config", None))
-    if linen := sys.modules.get("flax.linen"):
-        found["nn.logical_axis_rules"] = repr(linen.get_logical_axis_rules())
-    if haiku := sys.modules.get("haiku._src.config"):
-        config = getattr(haiku, "get_config", None)
-        found["hk.config"] = repr(config()) if config else object()
+    for name, module, path in _SWITCHES:
+        if (library := sys.modules.get(module)) is not None:
+            found[name] = _switch(library, path)
     return found
+
+
+def _switch(library: Any, path: str) -> Hashable:
+    """Return the state of a switch as text; an object that equals no other if it has none.
+
+    A public name that is gone is not there yet in an older version.
+    """
+    try:
+        value = operator.attrgetter(path)(library)
+    except AttributeError:
+        is_private = re.search(r"(^|\.)_", f"{library.__name__}.{path}")
+        return object() if is_private else None
+    text = repr(value() if callable(value) else value)
+    return object() if " at 0x" in text else text  # a later object may get the address
 
 
 def bound_dimensions() -> Hashable:
@@ -106,6 +113,24 @@ def all_settings() -> tuple[tuple[str, Hashable], ...]:
     return tuple((n, v if type(v).__hash__ else repr(v)) for n, v in values)
 
 
+# The names by which users know them, with the modules and the values or functions in these.
+_SWITCHES = (
+    ("np.errstate", "numpy", "geterr"),
+    ("np.seterrcall", "numpy", "geterrcall"),
+    ("np.printoptions", "numpy", "get_printoptions"),
+    ("warnings.filters", "warnings", "filters"),
+    ("absl.logging", "absl.logging", "get_verbosity"),
+    ("attrs.validators.set_disabled", "attr.validators", "get_disabled"),
+    ("chex.disable_asserts", "chex._src.asserts_internal", "DISABLE_ASSERTIONS"),
+    ("flax.config", "flax", "config"),
+    ("hk.config", "haiku._src.config", "get_config"),
+    ("jaxtyping.config", "jaxtyping", "config.jaxtyping_disable"),
+    ("nn.logical_axis_rules", "flax.linen", "get_logical_axis_rules"),
+    ("nnx.use_eager_sharding", "flax.nnx", "using_eager_sharding"),
+    ("nnx.var_defaults", "flax.nnx", "var_defaults"),
+    ("numpyro.enable_validation", "numpyro.distributions", "Distribution._validate_args"),
+    ("numpyro.util", "numpyro.util", "_DISABLE_CONTROL_FLOW_PRIM"),
+)
 _STACKS = (
     ("flax.linen.module", "_global_interceptor_stack", "nn.intercept_methods"),
     ("haiku._src.base", "frame_stack", "hk.transform"),

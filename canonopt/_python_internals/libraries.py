@@ -258,6 +258,12 @@ _IMPURE = {
     ),
     "jax": frozenset(("load", "io_callback_impl", "process_time")),
     "flax": frozenset(("io", "checkpoints")),
+    "scipy": frozenset(("io", "random")),
+    "PIL": frozenset(("open",)),
+    "omegaconf": frozenset(("load",)),
+    "pandas": frozenset("read_csv read_json read_parquet read_pickle read_table".split()),
+    # All of these packages read files.
+    **{name: frozenset((name,)) for name in ("etils", "fsspec", "joblib", "tensorstore", "toml")},
     "equinox": frozenset(("tree_deserialise_leaves", "default_deserialise_filter_spec")),
 }
 

@@ -455,6 +455,11 @@ class Difference:
             words = ", by nnx.data"
         elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
             words = self.not_static or ", in a field that is not static"
+            # An array beside others that are trained is trained, too.
+            is_float = not self.before.number.lstrip("-").isdigit()
+            arrays = (path for path, leaf in self.new.leaves.items() if leaf.is_array)
+            if is_float and any(is_inside(path, {self.root}) for path in arrays):
+                words += " (read it through jax.lax.stop_gradient, or it is trained)"
         elif self.before.number and self.path == self.root:
             words = self.not_static
         array = (
@@ -514,7 +519,11 @@ class Difference:
     @property
     def is_of_numbers(self) -> bool:
         """Return True if a number becomes an array or a number of another type."""
-        is_one = any(leaf.kind == "number" or leaf.number for leaf in (self.before, self.after))
+        leaves = self.before, self.after
+        is_one = any(
+            leaf.kind == "number" or leaf.number or leaf.text in ("True", "False")
+            for leaf in leaves
+        )
         return is_one and self.kind in ("scalar", "weak type", "dtype")
 
     @property

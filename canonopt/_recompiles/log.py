@@ -244,8 +244,8 @@ def repeated_operation(name: str, count: int) -> Cause | None:
     """
     # These operations take functions; JAX compiles them under these names.
     if name in ("scan", "while", "cond", "_piecewise"):
-        note = f"the shapes are the same: {name} gets another function"
-        return Cause(note=note, hints=(f"{_WHOLE}, or make the function once",))
+        note = f"the shapes are the same: {name} gets another function or length"
+        return Cause(note=note, hints=(f"{_WHOLE}, or one function and length",))
     note = "the shapes are the same: a constant or a function in it is another one each time"
     return Cause(note=note, hints=(_WHOLE,)) if count >= HANDFUL else None
 
@@ -267,7 +267,8 @@ def verdict(
     """
     first = calls[0][0]
     is_of_length = first.is_of_length
-    is_made = first.kind in ("function", "callable", "transformation")
+    # The numbers in these are no sizes.
+    is_made = first.kind in ("function", "callable", "transformation", "sharding")
     texts = [c[0].path for c in calls]
     if not is_of_length:
         texts = [first.before, *(c[0].after for c in calls)]

@@ -508,7 +508,10 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"item {text_of(key)}", item) for key, item in value.items())
     elif (children := children_of(value)) is not None:
         yield from ((f"item {step}", child) for step, child in children)
-    elif not isinstance(value, type | types.ModuleType | enum.Enum) and hasattr(value, "__dict__"):
+    elif isinstance(value, type | types.ModuleType | enum.Enum):
+        return
+    # The attributes of a mesh and the like tell a reader nothing.
+    elif hasattr(value, "__dict__") and not type(value).__module__.startswith(("jax", "numpy")):
         yield from ((f"attribute {name!r}", item) for name, item in vars(value).items())
 
 

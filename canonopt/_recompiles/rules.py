@@ -220,7 +220,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_static and d.is_equal_only_to_itself,
-        "keep one instance for {d.path}, or give its class __eq__ and __hash__",
+        "keep one instance for {d.path}, make it inside of {d.new.name}, or give its class __eq__ "
+        "and __hash__",
     ),
     Rule(
         lambda d: d.kind == "callable" and d.is_same_to_canonopt,
@@ -229,7 +230,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "callable",
-        "build {d.path} once, and pass what differs in it as an array",
+        "build {d.path} once, and pass what differs in it as an array, or build it inside of "
+        "{d.new.name}",
     ),
     # Static values.
     Rule(
@@ -342,8 +344,9 @@ def wanted(d: Difference) -> int:
         return 1 if d.is_missing or "mesh" in d.path else HANDFUL
     if d.kind == "sharding":
         # If one sharding has no mesh, an array was not put on the mesh: there is no second mesh.
+        # If none has a mesh, there is a program for each device.
         one, other = (str(leaf.sharding).partition(" of ")[2] for leaf in (d.before, d.after))
-        return HANDFUL if one and other and one != other else 1
+        return HANDFUL if bool(one) == bool(other) and (one != other or not one) else 1
     if d.is_of_nodes:  # two models, or one value in two containers
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
     # The step returns its state, so only the shapes may differ, or the leaves that were frozen.
@@ -426,8 +429,13 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
         facts = ((d.path, d.kind, *d.texts, *advice(d), wanted(d), d.part_name) for d in narrowed)
         return Cause.of(Change(*each) for each in facts)
     # A call that is recorded inside of its trace has no record of the function itself.
-    is_inside = FUNCTION not in new.leaves and bool(new.leaves[TRANSFORMS].token)
-    return Cause(note=_INSIDE if is_inside else _NO_DIFFERENCE)
+    if not new.leaves[TRANSFORMS].token:
+        return Cause(note=_NO_DIFFERENCE)
+    if FUNCTION not in new.leaves:
+        return Cause(note=_INSIDE)
+    # Only the innermost transformation is seen, and `jax.hessian` has more than one.
+    path, text = "transformation around the call", new.leaves[TRANSFORMS].text
+    return Cause.of([Change(path, "context", text, f"{text}, others around", wanted=HANDFUL)])
 
 
 # These have three lines at most, since a report does not show more of a note.

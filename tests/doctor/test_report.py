@@ -92,9 +92,9 @@ GROWN = "was traced and compiled again"
             AVOIDABLE,
             ["compiled scan again, twice"],
             [
-                "    the shapes are the same: scan gets another function",
+                "    the shapes are the same: scan gets another function or length",
                 "    hint: canonopt.jit around the whole (filter_jit if it takes functions), "
-                "or make the function once",
+                "or one function and length",
             ],
         ),
     ],

@@ -104,6 +104,19 @@ def test_what_is_stable_comes_back_unchanged(fn):
     assert hoist(fn, strict=True) is fn
 
 
+def test_a_setting_that_jax_does_not_compare_counts():
+    def noise(x):
+        return x + jax.random.normal(jax.random.key(0))
+
+    found = []
+    for name in ("threefry2x32", "rbg", "threefry2x32"):
+        with jax.default_prng_impl(name):
+            step = hoist(lambda x: noise(x))
+            found.append((step, jax.jit(step)(1.0), noise(1.0)))
+    assert found[0][0] is found[2][0]
+    assert all(jitted == plain for _, jitted, plain in found)
+
+
 def test_hoisted_looks_like_the_original():
     original = a_nested_function(2)
     hoisted = hoist(original)

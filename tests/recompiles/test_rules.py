@@ -29,7 +29,7 @@ call = jax.jit(lambda fn, x: fn(x), static_argnums=0)
 for k in (1.0, 2.0):
     call(lambda x: x * k, 1.0)
     jax.jit(lambda x: x + k)(1.0)
-= build fn once, and pass what differs in it as an array
+= build fn once, and pass what differs in it as an array, or build it inside of <lambda>
 = define and jit the function once, and pass what differs in it as an argument
 ### functions of one name
 step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
@@ -62,6 +62,43 @@ trainer = Trainer()
 [trainer.step(1.0) for _ in range(3)]
 = another object made by the same code, in the property Trainer.step
 = hint: define and jit the function once, and pass what differs in it as an argument
+### a type checker around a function that is made again
+import beartype
+def make():
+    @jax.jit
+    @beartype.beartype
+    def step(x: jax.Array): return x * 2
+    return step
+[make()(jnp.ones(2)) for _ in range(3)]
+= step was traced and compiled again, twice
+= hint: define and jit the function once, and pass what differs in it as an argument
+= write: canonopt.jit in place of jax.jit
+### a flag that is an array at first
+step = eqx.filter_jit(lambda flag: jnp.where(flag, 1.0, 2.0))
+step(jnp.asarray(True)), step(False)
+= hint: pass flag as an array of one dtype: jnp.asarray(flag, dtype)
+### a number in a model that is trained
+class Model(eqx.Module):
+    weight: jax.Array
+    rate: float = eqx.field(static=True)
+step = eqx.filter_jit(lambda model, x: model.weight * model.rate * x)
+[step(Model(jnp.ones(2), rate), 1.0) for rate in (0.5, 0.25, 0.125)]
+= pass jnp.asarray(model.rate), in a field that is not static (read it through jax.lax.stop_gradient
+### a program for each device
+step = jax.jit(lambda x: x * 2)
+[step(jax.device_put(jnp.ones(2), device)) for device in jax.devices()[:3]]
+= expected: 3 programs are few, x: sharding
+### a mesh that a function captures
+from jax.sharding import PartitionSpec as P
+mesh = jax.make_mesh((1,), ("data",))
+def make():
+    return jax.jit(jax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=P(), out_specs=P()))
+[make()(jnp.ones(2)) for _ in range(3)]
+= another object made by the same code, by jax._shard_map
+### several transformations
+step = jax.jit(lambda x: x**2)
+jax.grad(step)(1.0), jax.hessian(step)(1.0)
+= expected: 2 programs are few, transformation around the call: context: under jax.grad
 ### canonopt is not imported
 del canonopt
 [jax.jit(lambda x: x * 2)(1.0) for _ in range(3)]

@@ -342,6 +342,27 @@ class Named(nn.Module):
 for value in (False, True):
     with flax.config.temp_flip_flag("fix_rng_separator", value):
         yield jit(lambda x: Named().init(jax.random.key(0), x))(jnp.ones((1, 2)))
+### switches and files of libraries
+import absl.logging, attr, chex, pathlib, tempfile
+from etils import epath
+path = epath.Path(tempfile.mkdtemp()) / "rate"
+_ = path.write_text("2.0")
+formatter = {"float": lambda value: "a"}
+def sized(value): return len(str(np.array([value])))
+-> x * attempt(chex.assert_equal, 1, 2).__class__.__name__.__len__()
+-> x * absl.logging.vlog_is_on(1)
+-> x * attr.validators.get_disabled()
+-> x * flax.nnx.using_eager_sharding()
+-> x * sized(1.5)
+-> x * float(path.read_text())
+~ chex.disable_asserts()
+~ absl.logging.set_verbosity(1)
+~ attr.validators.set_disabled(True)
+~ np.set_printoptions(formatter=formatter)
+~ formatter["float"] = lambda value: "aa"; np.set_printoptions(formatter=formatter)
+~ path.write_text("3.0")
+chex.enable_asserts(), absl.logging.set_verbosity(-1), attr.validators.set_disabled(False)
+np.set_printoptions(formatter=None)
 ### handlers of numpyro
 # In a file of a library, whose globals are not read.
 stack = [1.0]
