@@ -108,6 +108,19 @@ def test_a_frame_keeps_nothing_alive():
     assert alive() is None
 
 
+def test_the_frames_around_a_line_are_let_go():
+    def called():
+        large = Owner()
+        assert call_site() is not None
+        return weakref.ref(large)
+
+    gc.disable()
+    try:
+        assert called()() is None
+    finally:
+        gc.enable()
+
+
 def test_what_locals_gave_is_left_alone():
     one = object()
     mine = locals()

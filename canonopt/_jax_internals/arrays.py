@@ -1,7 +1,6 @@
 """Arrays and shardings as the user would write them."""
 
 import contextlib
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,8 +39,10 @@ def placement_text(sharding: Any) -> str:
         return str(sharding)
     mesh, spec = sharding.mesh, sharding.spec
     if spec == PartitionSpec(*spec):  # it has nothing but dimensions
-        whole = itertools.takewhile(lambda axes: axes is None, reversed(spec))
-        spec = PartitionSpec(*spec[: len(spec) - len([*whole])])
+        axes = [*spec]
+        while axes and axes[-1] is None:
+            axes.pop()
+        spec = PartitionSpec(*axes)
     text = str(mesh.shape_tuple)
     if any(kind is not AxisType.Auto for kind in mesh.axis_types):
         text += f" with axes {', '.join(kind.name for kind in mesh.axis_types)}"

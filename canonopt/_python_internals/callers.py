@@ -85,15 +85,16 @@ def call_site() -> str | None:
     frame of `__main__`. Returns None if there is neither. If a library runs inside of a function
     that it calls back, such as a model of NumPyro or Flax, the line calls the library.
     """
-    stack = [*frames()]
+    stack = [*itertools.islice(frames(), 1, None)]  # with this frame, it would be a cycle
+    names = [str(f.f_globals.get("__name__")) for f in stack]
     users = [i for i, f in enumerate(stack) if not is_library_code(f.f_code, f.f_globals)]
-    if not users:
-        users = [i for i, f in enumerate(stack) if f.f_globals.get("__name__") == "__main__"][:1]
-    packages = [str(f.f_globals.get("__name__")).partition(".")[0] for f in stack]
-    inside = {*packages[: users[0]]} - _PURE if users else ()
+    if not (users := users or [i for i, name in enumerate(names) if name == "__main__"]):
+        return None
+    packages = [name.partition(".")[0] for name in names]
+    inside = {*packages[: users[0]]} - _PURE
     last = max((i for i, package in enumerate(packages) if package in inside), default=0)
-    frame = next((stack[i] for i in users if i > last), stack[users[0]] if users else None)
-    return frame and place_of_line(frame.f_code.co_filename, frame.f_lineno)
+    frame = stack[next((i for i in users if i > last), users[0])]
+    return place_of_line(frame.f_code.co_filename, frame.f_lineno)
 
 
 def frames_to_the_user() -> int:

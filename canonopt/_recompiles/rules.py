@@ -346,7 +346,8 @@ def wanted(d: Difference) -> int:
         # If one sharding has no mesh, an array was not put on the mesh: there is no second mesh.
         # If none has a mesh, there is a program for each device.
         one, other = (str(leaf.sharding).partition(" of ")[2] for leaf in (d.before, d.after))
-        return HANDFUL if bool(one) == bool(other) and (one != other or not one) else 1
+        is_of_two_places = one != other if one and other else one == other
+        return HANDFUL if is_of_two_places else 1
     if d.is_of_nodes:  # two models, or one value in two containers
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
     # The step returns its state, so only the shapes may differ, or the leaves that were frozen.
