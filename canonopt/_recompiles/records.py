@@ -311,7 +311,7 @@ def static_leaf(
         kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
         facts["made"] = _made(value)
         if isinstance(value, types.FunctionType):
-            facts["code"] = key_of(_users_code(value))
+            facts["code"] = key_of(_unchecked_code(value))
         if not is_part:
             _add_parts(value, budget, facts["parts"])
             facts["stores"] = _stores(value, facts["parts"])
@@ -332,15 +332,15 @@ def static_leaf(
     )
 
 
-def _users_code(function: types.FunctionType) -> types.CodeType:
+def _unchecked_code(function: types.FunctionType) -> types.CodeType:
     """Return the code of a function; for a type checker's wrapper, that of the user's function.
 
     The code of the wrapper is generated anew each time.
     """
-    wrapped = vars(function).get("__wrapped__")
-    is_generated = function.__code__.co_filename.startswith("<")
-    is_checked = is_generated and isinstance(wrapped, types.FunctionType)
-    return _users_code(wrapped) if is_checked else function.__code__
+    code, wrapped = function.__code__, vars(function).get("__wrapped__")
+    if code.co_filename.startswith("<") and isinstance(wrapped, types.FunctionType):
+        return _unchecked_code(wrapped)
+    return code
 
 
 def _add_parts(
@@ -508,10 +508,12 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"item {text_of(key)}", item) for key, item in value.items())
     elif (children := children_of(value)) is not None:
         yield from ((f"item {step}", child) for step, child in children)
-    elif isinstance(value, type | types.ModuleType | enum.Enum):
-        return
-    # The attributes of a mesh and the like tell a reader nothing.
-    elif hasattr(value, "__dict__") and not type(value).__module__.startswith(("jax", "numpy")):
+    elif (
+        hasattr(value, "__dict__")
+        and not isinstance(value, type | types.ModuleType | enum.Enum)
+        # The attributes of a mesh and the like tell a reader nothing.
+        and not type(value).__module__.startswith(("jax.", "numpy."))
+    ):
         yield from ((f"attribute {name!r}", item) for name, item in vars(value).items())
 
 

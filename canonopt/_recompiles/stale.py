@@ -583,10 +583,9 @@ class _Program:
             if not told.isdisjoint(changes):
                 self.active.calls += 1
                 new = {path: each for path, each in changes.items() if path not in told}
-                if new and self._gives_another_program(cached, new):
-                    self.active.values += self._told(new)
-                else:
-                    self._harmless.update(new)
+                causes = self._causes(cached, new) if new else []
+                self.active.values += self._told({path: new[path] for path in causes})
+                self._harmless.update(new.keys() - causes)
                 return None
             self.active, self.reads = None, self.first
         changes = self.reads.changes()
@@ -594,18 +593,13 @@ class _Program:
         if not changes or (not may_trace and changes.keys() <= self._harmless):
             return None
         self.reads = self.reads.now()
-        named = self.reads.named([*changes])
         self._traced = None
-        is_other = self._gives_another_program(cached, changes)
-        if self.has_effects:
-            named = self.reads.kept(named)
-            is_other = bool(named)
-        if not is_other:
+        causes = self._causes(cached, changes)
+        if not causes:
             self._harmless.update(changes)
             return None
         # A value that has changed before without an effect is not the cause.
-        named = named or [*changes]
-        found = [path for path in named if path not in self._harmless] or named
+        found = [path for path in causes if path not in self._harmless] or causes
         self._harmless.difference_update(found)
         before = {**changes, **self.first.changes()}
         *_, is_filtered = users_call(*cached.call)
@@ -620,12 +614,19 @@ class _Program:
         told = ((path, *change[:2]) for path, change in changes.items())
         return tuple(ReadValue(*each, _place(self.first.codes, each[0])) for each in told)
 
+    def _causes(self, cached: CachedCall, changes: Changes) -> list[str]:
+        """Return the paths of the changes for which tracing again gives another program."""
+        if not self._gives_another_program(cached, changes):
+            return []
+        named = self.reads.named([*changes])
+        return self.reads.kept(named) if self.has_effects else named or [*changes]
+
     def _gives_another_program(self, call: CachedCall, changes: Changes) -> bool:
         """Return True if tracing the function of a call again gives the same other program twice.
 
         The cached program is compared, or if there is a report, the program traced for the report.
         """
-        self.has_effects |= _has_effects(*users_call(*call.call)[:3])
+        self.has_effects = self.has_effects or _has_effects(*users_call(*call.call)[:3])
         if self.has_effects:
             return True
         arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
