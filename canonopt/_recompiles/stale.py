@@ -52,6 +52,7 @@ from ..errors import (
     IDENTITY_TEST,
     INNER_JIT,
     TOO_LARGE,
+    UNKNOWN_JIT,
     CanonoptError,
     StaleReadError,
 )
@@ -377,7 +378,7 @@ def _has_effects(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
 
 
 # For these reasons a function is not shared, but may run again.
-_HARMLESS = [each.why for each in (CACHE, FINDS, IDENTITY_TEST, INNER_JIT, TOO_LARGE)]
+_HARMLESS = [each.why for each in (CACHE, FINDS, IDENTITY_TEST, INNER_JIT, TOO_LARGE, UNKNOWN_JIT)]
 
 
 # --- finding values -------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any
 
 import chex
 import equinox as eqx
+import flax.nnx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -394,6 +395,17 @@ def test_a_function_in_the_static_data_of_an_argument_is_followed():
             set_rate(rate)
             step(layer, X)
     assert reports.paths == [["RATE"]]
+
+
+def test_a_model_that_flax_splits_is_followed():
+    class Scaled(flax.nnx.Module):
+        def __call__(self, x: Any) -> Any:
+            return RATE * x
+
+    step = flax.nnx.jit(lambda model, x: model(x))
+    with Collected() as reports:
+        run(functools.partial(step, Scaled()), 1.0, 2.0)
+    assert [(report.function, report.is_confirmed) for report in reports] == [("<lambda>", True)]
 
 
 def test_programs_of_one_function_are_told_apart():
