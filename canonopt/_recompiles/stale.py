@@ -28,7 +28,7 @@ import jax
 import jax.core
 import numpy as np
 
-from .._identity import all_inside, read
+from .._identity import Reading, all_inside, read, read_call
 from .._jax_internals.functions import functions_inside, innermost, name_of, users_function
 from .._jax_internals.hits import CachedCall, function_called, hits
 from .._jax_internals.jaxprs import is_same_program
@@ -51,7 +51,6 @@ from ..errors import (
     FINDS,
     IDENTITY_TEST,
     INNER_JIT,
-    TOO_LARGE,
     UNKNOWN_JIT,
     CanonoptError,
     StaleReadError,
@@ -103,7 +102,7 @@ class Reads:
     The list is flat, since each cached call compares all values: 0.1 to 0.3 us for one value.
 
     - `codes`: the code of these functions.
-    - `has_effects`: whether the functions write into a log or print. `_has_effects` finds others.
+    - `has_effects`: whether the functions write into a log or print. `_reading` shows others.
     """
 
     def __init__(
@@ -117,7 +116,6 @@ class Reads:
         self.has_effects = False
         # The attributes that code names; with "()", the names whose values code calls or passes on.
         self._names, self._ignored = set(names), ignored
-        self._sets = set[str]()  # the attributes that code sets
         # Each value has a function that finds it, one that compares it, its name and its text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
         # The functions, partials, and objects that nothing else leads to, with their names.
@@ -134,7 +132,7 @@ class Reads:
         del self._seen
 
     def now(self, ignored: Collection[str] = ()) -> "Reads":
-        """Return the values that the same call would read now, except `ignored` and their items."""
+        """Return the values that the same call would read now, without the paths in `ignored`."""
         paths = self._ignored.union(ignored)
         alive = [(v, path) for reference, path in self._roots if (v := reference()) is not None]
         found = Reads(alive, self._names, paths, self._owners)
@@ -170,15 +168,18 @@ class Reads:
         leads = {p for p in found for o in found if o.startswith((f"{p}.", f"{p}["))}
         return {path: each for path, each in found.items() if path not in leads}
 
+    def after_trace(self, changes: Changes) -> "Reads":
+        """Return the values to compare later, without those that a trace has changed or made."""
+        made = self.now(changes).paths() - self.paths()
+        return self.now({*changes, *made})
+
+    def paths(self) -> set[str]:
+        return {path for *_, path, _ in self._values}
+
     def named(self, paths: list[str]) -> list[str]:
         """Return the paths, except items whose keys no code names."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names]
-
-    def kept(self, paths: list[str]) -> list[str]:
-        """Return the paths, except lengths and attributes that the code may change itself."""
-        names = ((path, path.rpartition(".")[2]) for path in paths)
-        return [p for p, name in names if not (name in self._sets or p.startswith("len("))]
 
     def _add_callable(self, fn: Any) -> None:
         """Add the values that a callable reads when it is called."""
@@ -239,9 +240,7 @@ class Reads:
             return
         # Not `isinstance`, which asks an object for its class.
         self.has_effects |= issubclass(type(value), logging.Logger | logging.LoggerAdapter)
-        items = tuple(f"{_of_length(each)}[" for each in self._ignored)
-        is_ignored = path in self._ignored or _of_length(path).startswith(items)
-        if (is_same := _comparison(value)) is not None and not is_ignored:
+        if (is_same := _comparison(value)) is not None and path not in self._ignored:
             self._values.append((find, is_same, path, _text(value)))
         if id(value) not in self._seen and not isinstance(value, _WHOLE):
             self._seen.add(id(value))
@@ -284,7 +283,6 @@ class Reads:
             return
         self.codes.append(function.__code__)
         self._names |= code.attributes | {f"{name}()" for name in code.passed}
-        self._sets |= code.sets_attributes
         self.has_effects |= "print" in code.globals
         for name in code.globals:
             if name in space and (id(space), name) not in self._seen:
@@ -368,17 +366,33 @@ def _names(fn: Any) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount] if isinstance(code, types.CodeType) else ()
 
 
-def _has_effects(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Return True if `read`, which does not run it, finds that a function may change something."""
+def _reading(
+    function: Any, args: tuple, kwargs: dict[str, Any], before: Reading | None = None
+) -> Reading:
+    """Read a function and the static parts of its arguments, without running it."""
     leaves, structure = jax.tree.flatten((args, kwargs))
     static = [leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray)]
-    reading = read(now=(function,), beside=(structure, *static), explain=True)
-    refused = (reading.incomparable or ())[: reading.stops]
-    return reading.stores or any(each.why not in _HARMLESS for each in refused)
+    return read_call(function, (structure, *static), before=before, explain=True)
+
+
+def _is_impure(reading: Reading) -> bool:
+    """Return True if code may do something each time it runs that no reading shows."""
+    for each in (reading.incomparable or ())[: reading.stops]:
+        if each.why == CACHE.why:
+            if not read(now=(each.part.__wrapped__,)).is_comparable:
+                return True
+        elif each.why not in _HARMLESS and not isinstance(each.part, np.ndarray):
+            return True
+    return False
 
 
 # For these reasons a function is not shared, but may run again.
-_HARMLESS = [each.why for each in (CACHE, FINDS, IDENTITY_TEST, INNER_JIT, TOO_LARGE, UNKNOWN_JIT)]
+_HARMLESS = [each.why for each in (FINDS, IDENTITY_TEST, INNER_JIT, UNKNOWN_JIT)]
+
+
+def _words(reading: Reading) -> list[Any]:
+    """Return the words of a key that another reading may have."""
+    return [word for word in reading.key if type(word) is not object]
 
 
 # --- finding values -------------------------------------------------------------------------------
@@ -620,14 +634,13 @@ class _Program:
         if not self._gives_another_program(cached, changes):
             return []
         named = self.reads.named([*changes])
-        return self.reads.kept(named) if self.has_effects else named or [*changes]
+        return named if self.has_effects else named or [*changes]
 
     def _gives_another_program(self, call: CachedCall, changes: Changes) -> bool:
         """Return True if tracing the function of a call again gives the same other program twice.
 
         The cached program is compared, or if there is a report, the program traced for the report.
         """
-        self.has_effects = self.has_effects or _has_effects(*users_call(*call.call)[:3])
         if self.has_effects:
             return True
         arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
@@ -765,8 +778,11 @@ class StaleWatch:
                 # Equal methods read the same values. Other functions of this program may not.
                 program = None if cached.is_shared else self._programs.get(jaxpr)
                 if program is None:
-                    reads = reads_of_call(*users_call(*cached.call)[:3])
-                    program = _Program(reads, reads.has_effects)
+                    users = users_call(*cached.call)[:3]
+                    reads, reading = reads_of_call(*users), _reading(*users)
+                    # What the trace changed is not known.
+                    may_change = reading.stores or _is_impure(reading)
+                    program = _Program(reads, reads.has_effects or may_change)
                 known.add(jaxpr, program)
             report = program.check(function, known.calls, cached, may_trace)
         finally:
@@ -783,19 +799,22 @@ class StaleWatch:
         known = self._known(function)
         if not known.is_followed:
             return None
-        return function, known, miss, reads_of_call(miss.function, miss.args, miss.kwargs)
+        call = miss.function, miss.args, miss.kwargs
+        return function, known, miss, reads_of_call(*call), _reading(*call)
 
     @_noting
     def after_miss(self, noted: tuple[Any, ...], is_new: bool, jaxpr: Any) -> None:
         """Note the program of a miss, or compare the values that an earlier program has read."""
-        function, known, miss, reads = noted
+        function, known, miss, reads, reading = noted
         if jaxpr is None:  # the trace has failed
             return
         known.calls += miss.is_call
         if is_new:
-            has_effects = reads.has_effects
+            after = _reading(miss.function, miss.args, miss.kwargs, reading)
+            has_effects = reads.has_effects or _is_impure(reading)
+            has_effects |= _words(reading) != _words(after)
             if changes := reads.changes():  # the trace has changed them
-                reads, has_effects = reads.now(ignored=changes), True
+                reads, has_effects = reads.after_trace(changes), True
             program = _Program(reads, has_effects)
             known.add(jaxpr, program)
             self._programs.set(jaxpr, program)
