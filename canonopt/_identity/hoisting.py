@@ -13,7 +13,6 @@ import jax
 import jax.tree_util as jtu
 
 from .._jax_internals.functions import is_module_class
-from .._jax_internals.settings import all_settings
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.bytecode import code_of
 from .._python_internals.namespaces import is_constant, loaded
@@ -102,8 +101,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     reading = read((fn,))
     if not reading.is_comparable:
         return fn
-    # The function may read any setting of JAX, and not all of them are in the key of a jit cache.
-    key = (reading.key, all_settings()) if reading.can_change else reading.key
+    # The function may draw numbers, and this setting is not in the key of a jit cache.
+    key = (reading.key, jax.config.jax_default_prng_impl)
     found: Any = _callables.get(key)
     known = None if found is None else _watched.get(found)
     watched = None if known is None else known()

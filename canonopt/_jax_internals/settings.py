@@ -1,6 +1,7 @@
 """JAX's settings and version."""
 
 import contextlib
+import copy
 import importlib.metadata
 import operator
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 import jax
 
+from .._python_internals.bounded_store import BoundedStore
 from ..errors import UnsupportedVersionError
 
 
@@ -66,9 +68,9 @@ def around_calls() -> dict[str, Hashable]:
     libraries that are imported, such as `warnings`, which can turn warnings into errors.
     """
     found = dict(all_settings())
-    for name, module, path in _SWITCHES:
-        if (library := sys.modules.get(module)) is not None:
-            found[name] = _switch(library, path)
+    for name, module, path, default in _SWITCHES:
+        library = sys.modules.get(module)
+        found[name] = default if library is None else _switch(library, path)
     return found
 
 
@@ -82,8 +84,14 @@ def _switch(library: Any, path: str) -> Hashable:
     except AttributeError:
         is_private = re.search(r"(^|\.)_", f"{library.__name__}.{path}")
         return object() if is_private else None
-    text = repr(value() if callable(value) else value)
-    return object() if " at 0x" in text else text  # a later object may get the address
+    state = value() if callable(value) else value
+    text = repr(state)
+    if " at 0x" in text:  # keep the objects alive, so that no other gets the address
+        _addressed.setdefault(text, copy.deepcopy(state))
+    return text
+
+
+_addressed: BoundedStore[Any] = BoundedStore(1024)
 
 
 def bound_dimensions() -> Hashable:
@@ -113,23 +121,24 @@ def all_settings() -> tuple[tuple[str, Hashable], ...]:
     return tuple((n, v if type(v).__hash__ else repr(v)) for n, v in values)
 
 
-# The names by which users know them, with the modules and the values or functions in these.
+# The names by which users know them, the modules and the values or functions in these, and the
+# state before the module is imported: it may be imported between two fits.
 _SWITCHES = (
-    ("np.errstate", "numpy", "geterr"),
-    ("np.seterrcall", "numpy", "geterrcall"),
-    ("np.printoptions", "numpy", "get_printoptions"),
-    ("warnings.filters", "warnings", "filters"),
-    ("absl.logging", "absl.logging", "get_verbosity"),
-    ("attrs.validators.set_disabled", "attr.validators", "get_disabled"),
-    ("chex.disable_asserts", "chex._src.asserts_internal", "DISABLE_ASSERTIONS"),
-    ("flax.config", "flax", "config"),
-    ("hk.config", "haiku._src.config", "get_config"),
-    ("jaxtyping.config", "jaxtyping", "config.jaxtyping_disable"),
-    ("nn.logical_axis_rules", "flax.linen", "get_logical_axis_rules"),
-    ("nnx.use_eager_sharding", "flax.nnx", "using_eager_sharding"),
-    ("nnx.var_defaults", "flax.nnx", "var_defaults"),
-    ("numpyro.enable_validation", "numpyro.distributions", "Distribution._validate_args"),
-    ("numpyro.util", "numpyro.util", "_DISABLE_CONTROL_FLOW_PRIM"),
+    ("np.errstate", "numpy", "geterr", None),
+    ("np.seterrcall", "numpy", "geterrcall", None),
+    ("np.printoptions", "numpy", "get_printoptions", None),
+    ("warnings.filters", "warnings", "filters", None),
+    ("absl.logging", "absl.logging", "get_verbosity", "-1"),
+    ("attrs.validators.set_disabled", "attr.validators", "get_disabled", "False"),
+    ("chex.disable_asserts", "chex._src.asserts_internal", "DISABLE_ASSERTIONS", "False"),
+    ("flax.config", "flax", "config", None),
+    ("hk.config", "haiku._src.config", "get_config", None),
+    ("jaxtyping.config", "jaxtyping", "config.jaxtyping_disable", "False"),
+    ("nn.logical_axis_rules", "flax.linen", "get_logical_axis_rules", "()"),
+    ("nnx.use_eager_sharding", "flax.nnx", "using_eager_sharding", "True"),
+    ("nnx.var_defaults", "flax.nnx", "var_defaults", "VarDefaults(hijax=False, ref=False)"),
+    ("numpyro.enable_validation", "numpyro.distributions", "Distribution._validate_args", "True"),
+    ("numpyro.util", "numpyro.util", "_DISABLE_CONTROL_FLOW_PRIM", "False"),
 )
 _STACKS = (
     ("flax.linen.module", "_global_interceptor_stack", "nn.intercept_methods"),

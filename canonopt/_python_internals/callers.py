@@ -75,7 +75,7 @@ def frames() -> Iterator[types.FrameType]:
 
 
 # A jit may stand inside of functions that these call back.
-_PURE = sys.stdlib_module_names | {"jax", "jaxlib", "equinox", "canonopt"}
+_PURE = sys.stdlib_module_names | {"jax", "jaxlib", "equinox", "flax", "canonopt"}
 
 
 def call_site() -> str | None:
@@ -83,7 +83,7 @@ def call_site() -> str | None:
 
     That is the innermost frame whose file is not a library's; if there is none, the innermost
     frame of `__main__`. Returns None if there is neither. If a library runs inside of a function
-    that it calls back, such as a model of NumPyro or Flax, the line calls the library.
+    that it calls back, such as a model of NumPyro, the line calls the library.
     """
     stack = [*itertools.islice(frames(), 1, None)]  # with this frame, it would be a cycle
     names = [str(f.f_globals.get("__name__")) for f in stack]

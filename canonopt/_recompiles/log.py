@@ -20,7 +20,7 @@ from .._texts import aligned, compiles_text
 from ..errors import UnknownFunctionError
 from .differences import differences
 from .records import FUNCTION, Call
-from .rules import CLEARED, HANDFUL, Cause, Change, explain
+from .rules import CLEARED, HANDFUL, OTHERS, Cause, Change, explain
 from .stale import StaleRead
 
 # The seconds of a program are the sum of these.
@@ -277,7 +277,8 @@ def verdict(
     befores = {tuple(change.before for change in calls[0])}
     afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
     # One clearing of the caches, between two phases, is likely wanted.
-    variants = len(calls) + 1 if first.kind == "cleared" else len(befores.union(afters))
+    is_counted = first.kind == "cleared" or first.after.endswith(OTHERS)
+    variants = len(calls) + 1 if is_counted else len(befores.union(afters))
     # If one change of a call is wanted, the call needs its own program, whatever else changes.
     wanted = [max(changes, key=lambda change: change.wanted) for changes in calls]
     same = (c for c in every if (c.path, c.kind) == (wanted[0].path, wanted[0].kind))

@@ -436,9 +436,11 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
         return Cause(note=_INSIDE)
     # Only the innermost transformation is seen, and `jax.hessian` has more than one.
     path, text = "transformation around the call", new.leaves[TRANSFORMS].text
-    return Cause.of([Change(path, "context", text, f"{text}, others around", wanted=HANDFUL)])
+    return Cause.of([Change(path, "context", text, text + OTHERS, "", _OTHERS, HANDFUL)])
 
 
+OTHERS = ", others around"
+_OTHERS = "the same transformations in every call, and one size for each jax.vmap"
 # These have three lines at most, since a report does not show more of a note.
 _NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call

@@ -343,7 +343,7 @@ for value in (False, True):
     with flax.config.temp_flip_flag("fix_rng_separator", value):
         yield jit(lambda x: Named().init(jax.random.key(0), x))(jnp.ones((1, 2)))
 ### switches and files of libraries
-import absl.logging, attr, chex, pathlib, tempfile
+import absl.logging, attr, chex, flax.nnx, tempfile
 from etils import epath
 path = epath.Path(tempfile.mkdtemp()) / "rate"
 _ = path.write_text("2.0")
