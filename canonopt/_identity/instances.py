@@ -398,6 +398,9 @@ def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
 
 
 def read_path(reader: Reader, value: pathlib.PurePath, mode: Mode) -> None:
+    if not is_library_class(type(value)):  # it may have attributes
+        reader.stop(value)
+        return
     reader.out += (type(value), str(value))
     # A `pathlib.Path`, or a path of another library such as epath, has methods that read files.
     names = (name for name in dir(type(value)) if not name.startswith("__"))

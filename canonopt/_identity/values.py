@@ -297,6 +297,7 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
     (enum.Enum, read_enum),
     ((jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec), read_comparable),
     (jax.Device, read_comparable),
+    (pathlib.PurePath, read_path),
 )
 
 
@@ -309,7 +310,5 @@ VALUES: dict[type, Rule] = {
     types.GetSetDescriptorType: read_descriptor,
     **dict.fromkeys(LOGGERS, read_logger),
     type: read_class,
-    **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
-    **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath), read_path),
     jtu.PyTreeDef: read_treedef,
 }
