@@ -89,8 +89,8 @@ step = jax.jit(lambda x: x * 2)
 [step(jax.device_put(jnp.ones(2), device)) for device in jax.devices()[:3]]
 = expected: 3 programs are few, x: sharding
 ### a mesh that a function captures
-from jax.sharding import PartitionSpec as P
-mesh = jax.make_mesh((1,), ("data",))
+from jax.sharding import Mesh, PartitionSpec as P
+mesh = Mesh(jax.devices()[:1], ("data",))
 def make():
     return jax.jit(jax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=P(), out_specs=P()))
 [make()(jnp.ones(2)) for _ in range(3)]
