@@ -1,7 +1,6 @@
 """JAX's settings and version."""
 
 import contextlib
-import copy
 import importlib.metadata
 import operator
 import re
@@ -87,7 +86,8 @@ def _switch(library: Any, path: str) -> Hashable:
     state = value() if callable(value) else value
     text = repr(state)
     if " at 0x" in text:  # keep the objects alive, so that no other gets the address
-        _addressed.setdefault(text, copy.deepcopy(state))
+        held = state.values() if isinstance(state, dict) else (state,)
+        _addressed.setdefault(text, [dict(v) if isinstance(v, dict) else v for v in held])
     return text
 
 

@@ -361,6 +361,11 @@ def sized(value): return len(str(np.array([value])))
 ~ np.set_printoptions(formatter=formatter)
 ~ formatter["float"] = lambda value: "aa"; np.set_printoptions(formatter=formatter)
 ~ path.write_text("3.0")
+class Handler:
+    def __reduce_ex__(self, protocol): raise TypeError("a handler with a lock is not copied")
+    def write(self, text): ...
+~ np.seterrcall(Handler())
+np.seterrcall(None)
 chex.enable_asserts(), absl.logging.set_verbosity(-1), attr.validators.set_disabled(False)
 np.set_printoptions(formatter=None)
 ### handlers of numpyro
