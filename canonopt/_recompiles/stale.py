@@ -476,11 +476,6 @@ def _content(value: np.ndarray) -> tuple[Any, ...]:
     return value.dtype, value.shape, data if is_small else hashlib.blake2b(data).digest()
 
 
-def _of_length(path: str) -> str:
-    """Return the path of a container for that of its length, and any other path unchanged."""
-    return re.sub(r"^len\((.*)\)$", r"\1", path)
-
-
 def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):  # its own dtype counts, and not that of JAX
         return f"{value.dtype}[{','.join(map(str, value.shape))}]"
@@ -519,7 +514,7 @@ class StaleRead:
 
     def lines(self) -> list[str]:
         """Return the report."""
-        names = [_of_length(value.path) for value in self.values]
+        names = [re.sub(r"^len\((.*)\)$", r"\1", value.path) for value in self.values]
         more = len(names) - MOST
         if more > 0 and all(_ARRAY.fullmatch(value.after) for value in self.values):
             names = [*dict.fromkeys(name.partition("[")[0] for name in names)]  # the pytrees
@@ -810,9 +805,10 @@ class StaleWatch:
             return
         known.calls += miss.is_call
         if is_new:
-            after = _reading(miss.function, miss.args, miss.kwargs, reading)
             has_effects = reads.has_effects or _is_impure(reading)
-            has_effects |= _words(reading) != _words(after)
+            if not has_effects:
+                after = _reading(miss.function, miss.args, miss.kwargs, reading)
+                has_effects = _words(reading) != _words(after)
             if changes := reads.changes():  # the trace has changed them
                 reads, has_effects = reads.after_trace(changes), True
             program = _Program(reads, has_effects)
