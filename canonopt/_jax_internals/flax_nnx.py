@@ -58,9 +58,12 @@ def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: Mod
         _, data = node.metadata[1].node_data() or (None, None)
         if type(data) not in (type(None), list):  # the paths already have the keys of a dict
             static.append((path + UNNAMED_STATIC, data))
+    elif path:
+        static.append((path, node.type))  # if it is missing, its parts are not told
     for key, value in itertools.islice(attributes, getattr(node, "num_attributes", 0)):
         inner = f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]"
+        is_of_flax = str(key).startswith("_pytree__")
         if type(value).__name__ == "NodeAttr":
-            _walk(inner, nodes, attributes, parts)
-        elif hasattr(value, "value") and not str(key).startswith("_pytree__"):
+            _walk(inner, nodes, attributes, ([], children) if is_of_flax else parts)
+        elif hasattr(value, "value") and not is_of_flax:
             static.append((inner, value.value))

@@ -473,10 +473,13 @@ class Difference:
 
         The class of the holder has to declare the optimizer as data.
         """
-        words = self.not_static
-        holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
-        if self.path.removesuffix(self.parameter) + UNNAMED_STATIC in self.new.leaves:
+        words, leaves = self.not_static, self.new.leaves
+        optimizer = self.path.removesuffix(self.parameter)
+        if optimizer + UNNAMED_STATIC in leaves:
             return words  # the optimizer is data already
+        if self.parameter and leaves.get(optimizer, _MISSING).is_of_optax:
+            words += f", with {optimizer} built entirely from canonopt in place of optax"
+        holder = leaves.get(optimizer.rpartition(".")[0])
         if self.is_of_flax:
             words += ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
         elif holder is not None and holder.type.endswith("TrainState"):
@@ -508,6 +511,10 @@ class Difference:
     @property
     def is_of_flax(self) -> bool:
         return self.root in self.new.modules_of_flax
+
+    @property
+    def is_of_graph(self) -> bool:
+        return self.is_of_flax and self.place.endswith(UNNAMED_STATIC)
 
     @property
     def state(self) -> str:

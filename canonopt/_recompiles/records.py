@@ -164,8 +164,9 @@ class Leaf:
     def factories(self) -> list[str]:
         """Return the names of the factories that have built a transformation."""
         named = re.findall(r"[\w.]+(?=\()", self.text)
-        is_of_optax = self.text.startswith("optax.")  # the whole text names factories
-        return [self.text] if is_of_optax else [n for n in named if n != "canonopt.dynamic"]
+        # The text of a transformation of Optax names factories up to the first number of a spec.
+        first = [self.text.partition("(")[0]] if self.text.startswith("optax.") else []
+        return first + [name for name in named if name != "canonopt.dynamic"]
 
     @property
     def is_of_float(self) -> bool:
@@ -588,7 +589,8 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
         known = {*attributes_of(owner), *dir(type(owner))}
         return frozenset(f"self.{name}" for name in code.sets_attributes & known)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
-    named = (_NAMED.match(name) for name, part in parts.items() if part.type in kinds)
+    own = (name for name, part in parts.items() if part.is_own and part.type in kinds)
+    named = map(_NAMED.match, own)
     held = {found[2] for found in named if found and found[1] != "attribute"}
     return code.stores or frozenset(held if code.changes_objects else ())
 

@@ -56,6 +56,10 @@ class Change:
 MOST = 3  # the most differences, lines and hints that a report shows
 
 
+# A user who trains and evaluates, or compares two losses, needs no advice on one program.
+_CHOICES = ("function", "callable", "transformation", "static value")
+
+
 @attrs.frozen(kw_only=True)
 class Cause:
     """The reason why something was traced or compiled again, or failed in a trace, and how often.
@@ -106,10 +110,13 @@ class Cause:
     def lines(self, in_full: bool = False) -> list[str]:
         """Return the first changes and the note, then hints, `MOST` of each, and all fixes.
 
-        An expected cause gives one line, unless `in_full` is true.
+        Unless `in_full` is true, an expected cause gives its reason and how to have one program.
         """
         if self.expected is not None and not in_full:
-            return [f"expected: {self.expected}"]
+            # The change of which the user likely wants most programs.
+            reason = max(self.changes, key=lambda change: change.wanted)
+            hint = () if reason.kind in _CHOICES else (f"for one program: {reason.hint}",)
+            return [f"expected: {self.expected}", *hint]
         shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:MOST])]
         if (rest := len(self.changes) - MOST) > 0:
             shown.append(f"and {rest} more difference{'s' if rest > 1 else ''}")
@@ -330,7 +337,8 @@ def wanted(d: Difference) -> int:
         if part.is_another_optimizer:
             return HANDFUL
         is_same = before.looks_like(after) or d.counter or d.why_not_shared
-        if is_same or before.is_dynamic or (d.optimizer and d.is_function):
+        is_dynamic = "canonopt.dynamic(" in before.text
+        if is_same or is_dynamic or (d.optimizer and d.is_function):
             return 1  # the value is made again, or meant to change
         if before.number and after.number:
             is_same = before.number == after.number  # the types differ
@@ -426,6 +434,8 @@ def _swap_jit(d: Difference) -> str:
 def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier, wanted):
+        # The graph of an nnx model differs whenever its parts do.
+        found = [d for d in found if not d.is_of_graph] or found
         narrowed = (d for each in found for d in each.narrowed())
         facts = ((d.path, d.kind, *d.texts, *advice(d), wanted(d), d.part_name) for d in narrowed)
         return Cause.of(Change(*each) for each in facts)

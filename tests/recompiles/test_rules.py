@@ -103,6 +103,35 @@ jax.grad(step)(1.0), jax.hessian(step)(1.0)
 del canonopt
 [jax.jit(lambda x: x * 2)(1.0) for _ in range(3)]
 = write: import canonopt\n  write: canonopt.jit in place of jax.jit
+### a clip of Optax around a dynamic rate
+step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
+for lr in (0.1, 0.2):
+    step(optax.chain(optax.clip(1.0), canonopt.sgd(canonopt.dynamic(lr))), jnp.ones(2))
+= as data, with optim built entirely from canonopt in place of optax: a dynamic number in a static
+### a dynamic rate in MultiSteps of Optax
+step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
+for lr in (0.1, 0.2):
+    step(optax.MultiSteps(canonopt.sgd(canonopt.dynamic(lr)), 2), jnp.ones(2))
+= hint: build optim entirely from canonopt in place of optax, with canonopt.dynamic(number) for
+### a step that counts, and a schedule that keeps lists
+def make(traces, optim):
+    def step(x):
+        traces.append(1)
+        return optim.update(x, optim.init(x))[0]
+    return canonopt.jit(step)
+for _ in range(3):
+    make([], optax.sgd(optax.warmup_cosine_decay_schedule(0.0, 0.1, 5, 9)))(jnp.ones(2))
+= hint: to count traces, write canonopt.compile_log in place of traces; return
+### a leaf that the first call adds
+step = jax.jit(lambda state: {**state, "count": state["x"].sum()})
+state = {"x": jnp.ones(2)}
+for _ in range(3): state = step(state)
+= expected: 2 programs are few, state['count']: structure: missing -> float32[]
+= for one program: give state one structure from the first call on
+### random streams of other names
+step = nnx.jit(lambda rngs: rngs.params())
+step(nnx.Rngs(0)), step(nnx.Rngs(params=0))
+= expected: 2 programs are few, rngs.default: structure: class RngStream -> missing
 ### a list that counts
 traces = []
 def make(traces, data): return JIT(lambda x: traces.append(1) or x - data)

@@ -154,10 +154,14 @@ def _read(report: dict[str, Any], script: Script, path: str) -> Said:
         *(traces, compiles),
         tuple(dict.fromkeys(text for cause in causes for text in _differences(cause))),
         tuple(dict.fromkeys(fix for cause in causes for fix in cause["fixes"])),
-        tuple(dict.fromkeys(hint for cause in causes for hint in cause["hints"])),
+        tuple(dict.fromkeys(h for cause in causes for h in cause["hints"] if h in _text(cause))),
         any(function["repeated"] for function in found),
         tuple(_name(each, path) for each in others),
     )
+
+
+def _text(cause: dict[str, Any]) -> str:
+    return "\n".join(cause["lines"])
 
 
 def _is_of_many(cause: dict[str, Any]) -> bool:
