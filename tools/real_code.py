@@ -27,7 +27,7 @@ PAGE = ROOT / "docs" / "real-code.md"
 TEMPLATE = PACKAGES / "codes" / "template.md"
 VARIANTS = ("before", "after")
 TRIALS = 2
-SHOWN, MOST_LINES = 3, 60  # diffs on the page, and lines of each
+SHOWN, MOST_LINES = 2, 60  # diffs on the page, and lines of each
 COLUMNS = ("code", "title", "traces", "compiles", "seconds", "first", "lines", "same", "stale")
 VERSIONS = (
     *("jax", "jaxlib", "optax", "equinox", "flax", "diffrax", "dm-haiku", "numpyro", "gymnax"),
