@@ -222,7 +222,7 @@ def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
         items += [(f"global {name!r}", value.__globals__[name]) for name in names]
     for name, inner in items:
         if id(inner) not in seen and any(
-            found.part is part for found in read((inner,), explain=True).incomparable or ()
+            found.part is part for found in read((inner,), explain=True).incomparable
         ):
             yield name
             yield from _path_to(part, inner, seen)

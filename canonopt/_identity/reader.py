@@ -133,8 +133,8 @@ class Reading:
     captures_arrays: bool = False  # whether arrays are in parts that can be copied
     # How code that was read may tell a tracer from an array without an error, or keep a tracer.
     tells_tracers: str = ""
-    # The parts that another build is unlikely to have; None unless `explain` asks for them.
-    incomparable: list[Incomparable] | None = None
+    # The parts that another build is unlikely to have, if `explain` asks for them.
+    incomparable: list[Incomparable] = dataclasses.field(default_factory=list)
     stops: int = 0  # how many parts at the start of `incomparable` come from `stop`
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
     # Whether code passes on an object that equals only itself, and that may change. The receiver,
@@ -198,7 +198,7 @@ class Reader:
         # A dict has most rules, because a lookup costs less than a call. `rule_for` finds the rest.
         self._rules, self._rule_for, self._takes_apart = rules, rule_for, takes_apart
         self._max_words = max_words
-        self.reading = Reading(incomparable=[] if explain else None)
+        self.reading, self._explains = Reading(), explain
         if library_cells is not None:
             self.reading.library_cells = library_cells
         self.out: list[Hashable] = []  # the key
@@ -409,14 +409,14 @@ class Reader:
 
     def note(self, value: Any, reason: Reason) -> None:
         """Note that another build is unlikely to have the same `value`."""
-        if self.reading.incomparable is not None and not is_constant_to(self.function, value):
+        if self._explains and not is_constant_to(self.function, value):
             self.reading.incomparable.append(Incomparable(value, *reason))
 
     def stop(self, value: Any, reason: Reason = HIDDEN) -> None:
         """Note that `value` cannot be read, so that the key equals no other key."""
         self.out.append(object())
         self.reading.is_comparable = False
-        if self.reading.incomparable is not None:  # stops come before notes, in order
+        if self._explains:  # stops come before notes, in order
             self.reading.incomparable.insert(self.reading.stops, Incomparable(value, *reason))
             self.reading.stops += 1
 
@@ -424,12 +424,10 @@ class Reader:
         """Return True if `value` alone reads data, even data that was read before."""
         if self._is_inner:  # the outer reader has asked for the whole value
             return False
-        explain = self.reading.incomparable is not None
-        reader = Reader(self._rules, self._rule_for, self._takes_apart, explain)
+        reader = Reader(self._rules, self._rule_for, self._takes_apart, self._explains)
         reader._is_inner = True
         reading = reader.read(**{inside(mode): (value,)})
-        if self.reading.incomparable is not None:  # errors name the parts before the whole
-            self.reading.incomparable += reading.incomparable or ()
+        self.reading.incomparable += reading.incomparable  # errors name parts before the whole
         return reading.reads_data or not reading.is_comparable
 
     # --- names: globals, and attributes of modules and classes --------------------------------

@@ -439,7 +439,7 @@ def _why_spec_not_shared(spec: Any) -> str | None:
             if why := _why_spec_not_shared(inner):
                 return why
         with contextlib.suppress(HoldsArray):  # a dynamic number
-            found = read(given=(value,), explain=True).incomparable or ()
+            found = read(given=(value,), explain=True).incomparable
             # If a dict holds arrays, report the arrays: making it a tuple would not help.
             for each in sorted(found, key=lambda each: each.why != ARRAY.why):
                 path, what = described(value, each, text_of)
@@ -622,7 +622,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     if any(rule is not None and keeps_state(rule) for rule in rules):
         return KEEPS
     by_why: dict[str, Incomparable] = {}
-    for each in (reading.incomparable or ())[: reading.stops]:
+    for each in reading.incomparable[: reading.stops]:
         by_why.setdefault(each.why, each)
     if not by_why:
         return None
