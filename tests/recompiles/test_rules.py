@@ -132,6 +132,11 @@ for _ in range(3): state = step(state)
 step = nnx.jit(lambda rngs: rngs.params())
 step(nnx.Rngs(0)), step(nnx.Rngs(params=0))
 = expected: 2 programs are few, rngs.default: structure: class RngStream -> missing
+### a function with a rule for its derivative
+square = jax.custom_jvp(lambda x: x**2)
+square.defjvps(lambda tangent, _, x: 2 * x * tangent)
+[jax.jit(lambda x: square(x))(1.0) for _ in range(3)]
+= write: canonopt.jit in place of jax.jit
 ### a list that counts
 traces = []
 def make(traces, data): return JIT(lambda x: traces.append(1) or x - data)

@@ -718,6 +718,16 @@ def test_large_arrays_are_compared_at_some_calls():
     assert [5 < report.since < 12 for report in reports] == [True]
 
 
+def test_what_stands_in_the_place_of_an_array_is_shown():
+    state = types.SimpleNamespace(mask=np.zeros(3))
+    step = jax.jit(lambda x: x if state.mask is None else x * state.mask)
+    with Collected() as reports:
+        step(X)
+        state.mask = None
+        step(X)
+    assert [each.after for report in reports for each in report.values] == ["None"]
+
+
 # --- the hook of JAX ------------------------------------------------------------------------------
 
 

@@ -288,6 +288,13 @@ def test_a_number_is_given_back_as_it_was(number):
     assert repr(canonopt.dynamic([number] * 2)) == f"canonopt.dynamic([{number!r}, {number!r}])"
 
 
+@pytest.mark.parametrize("value", [jnp.ones(2), np.ones(2), canonopt.dynamic(0.1)])
+def test_what_is_traced_already_stays_as_it_is(value):
+    assert canonopt.dynamic(value) is value
+    optim = canonopt.dynamic(canonopt.adam(value), "lr")
+    assert bits(jnp.asarray(optim.learning_rate)) == bits(jnp.asarray(value))
+
+
 def serialised(spec):
     file = io.BytesIO()
     eqx.tree_serialise_leaves(file, spec)

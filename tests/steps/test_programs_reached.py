@@ -183,12 +183,19 @@ def matched(value):
     match value:
         case [*_]: return 2.0
     return 1.0
-items, helper = Items(), eval("lambda: k", {"__builtins__": {"k": 2.0}})
+class Pair:
+    __match_args__ = ("a",)
+    a, b = 2.0, 3.0
+def first(value):
+    match value:
+        case Pair(found): return found
+pair, items, helper = Pair(), Items(), eval("lambda: k", {"__builtins__": {"k": 2.0}})
 -> x * helper()
 -> x * (attempt(Base) == "TypeError")
 -> x * matched(items)
+-> x * first(pair)
 ~ Base.__abstractmethods__ = frozenset(); collections.abc.Sequence.register(Items)
-~ helper = eval("lambda: k", {"__builtins__": {"k": 3.0}})
+~ helper = eval("lambda: k", {"__builtins__": {"k": 3.0}}); Pair.__match_args__ = ("b",)
 ### globals and builtins of a namespace
 def fit(**space):
     exec("def step(x): return x * rate", space)
