@@ -105,7 +105,7 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
 
 
 def takes_number(parameter: inspect.Parameter) -> bool:
-    """Return True if numbers or booleans fit a parameter, and text does not."""
+    """Return True for a parameter that takes numbers or booleans, but no text."""
     annotation, default = parameter.annotation, parameter.default
     members = members_of(type(default) if annotation is parameter.empty else annotation)
     generic = {typing.get_origin(member) for member in members} - {None, Callable}

@@ -92,7 +92,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     decoded = source.decode(encoding)
     if decoded.encode(encoding) != source:
-        raise ValueError(f"it cannot be written again in its encoding, {encoding}")
+        raise ValueError(f"it would not stay the same when written again as {encoding}")
     text = decoded.encode()  # because `ast` counts the bytes of UTF-8
     # `splitlines` would not do: it ends a line at a form feed.
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))

@@ -56,11 +56,11 @@ class HitWatch(Watch):
             self._state.set_local(change(local))
 
     def set_global(self, hook: Any) -> None:
-        """Set the hook that JAX calls in all threads."""
+        """Set the hook that JAX calls in all threads, and keep ours around it."""
         self._state.set_global(self._hook(hook))
 
     def set_local(self, hook: Any) -> None:
-        """Set the hook that JAX calls in this thread."""
+        """Set the hook that JAX calls in this thread, and keep ours around it."""
         self._state.set_local(self._hook(hook))
 
     def _hook(self, hook: Any) -> Any:

@@ -167,7 +167,7 @@ def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str
 
 
 def users_call(given: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, Any, bool]:
-    """Return the user's function and arguments in a call of `given`, which `jax.jit` was given.
+    """Return the user's function and arguments in a call of `given`, the function under `jax.jit`.
 
     The last value says whether the call came through a `filter_jit`.
     """

@@ -355,7 +355,7 @@ class Difference:
 
     @property
     def of_attributes(self) -> str:
-        """Return words on the attributes by which two objects differ."""
+        """Return a hint to pass the attributes by which two objects differ, or an empty text."""
         values = (p for p in self.parts if p.looks_different and p.before.kind == "value")
         own = (p for p in values if re.fullmatch(r"attribute '\w+'", p.name))
         named = [f"{self.path}.{part.label}" for part in own]

@@ -60,7 +60,7 @@ from .rules import MOST
 
 # --- what a function reads ------------------------------------------------------------------------
 
-_MAX_READS = 400  # the most values of one call: 60 us
+_MAX_READS = 400  # the most values that a call compares, in 60 us
 _MAX_ITEMS = 64  # the most items of a container
 _MAX_BYTES = 1 << 16  # the largest array that is compared at each call
 
@@ -377,7 +377,7 @@ def _reading(
 
 def _is_impure(reading: Reading) -> bool:
     """Return True if code may do something each time it runs that no reading shows."""
-    for each in (reading.incomparable or ())[: reading.stops]:
+    for each in reading.incomparable[: reading.stops]:
         if each.why == CACHE.why:
             if not read(now=(each.part.__wrapped__,)).is_comparable:
                 return True
@@ -581,7 +581,7 @@ class _Program:
         self.has_effects = has_effects
         self.active: StaleRead | None = None  # the report that its calls belong to now
         self._harmless = set[str]()  # the paths that have changed without an effect
-        self._traced: Any = None  # the program that the function gave for the report
+        self._traced: Any = None  # the program of the trace that confirmed the report
 
     def check(
         self, function: Any, call: int, cached: CachedCall, may_trace: bool

@@ -91,7 +91,7 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
         lambda data: tuple.__new__(data[0], [data[1][name] for name in data[0]._fields]),
     ),
 }
-# A table with one of these keys stands for something else than a dict.
+# A table with one of these reserved keys is no dict.
 RESERVED = frozenset((*CODECS, "canonical", "name", "optax"))
 
 
@@ -240,7 +240,7 @@ class _Converter:
                 return CODECS[key][2](self.read(data[key], path))
             case dict() if reserved := sorted(RESERVED & data.keys()):
                 raise ConfigError(
-                    f"{path} is {_text(data)}, and {reserved[0]!r} stands for something else.",
+                    f"{path} is {_text(data)}, and the key {reserved[0]!r} is reserved.",
                     f'For a dict with it, write pairs: {{"dict": [["{reserved[0]}", ...]]}}.',
                     path=path,
                 )

@@ -136,7 +136,7 @@ class _Held:
 class _FilterJitted(eqx.Module):
     """The result of `filter_jit`: a pytree of the arrays in the function."""
 
-    fn: str  # a name for the repr
+    fn: str  # the name of the function, for the repr
     _held: _Held = eqx.field(repr=False)
     _function: "_Function" = eqx.field(static=True, repr=False)
 

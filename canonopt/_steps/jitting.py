@@ -52,7 +52,7 @@ class JittedFunction(Generic[P, T]):
         return self._made_plain(args, kwargs).eval_shape(*args, **kwargs)
 
     def _made_plain(self, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Return the result of `jax.jit`. Later calls without a program use its cache."""
+        """Return the result of `jax.jit`, which runs later calls that find no shared program."""
         note_calls(read_call(self._canonopt.fn, (*args, *kwargs.values())))
         self._canonopt.calls.is_plain = True
         return self._canonopt.plain
@@ -85,7 +85,7 @@ class JittedFunction(Generic[P, T]):
 
 
 class _Jitted:
-    """A function with the options of `jax.jit`."""
+    """A function and its options, with the programs that its calls may run."""
 
     beside = ()
 

@@ -190,4 +190,6 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     assert deeper.startswith("canonopt fix: deeper.py: ")
     assert fix("long.py") == 0
     assert deep.startswith("canonopt fix: deep.py: maximum recursion depth exceeded")
-    assert encoded == "canonopt fix: cp932.py: it cannot be written again in its encoding, cp932"
+    assert (
+        encoded == "canonopt fix: cp932.py: it would not stay the same when written again as cp932"
+    )

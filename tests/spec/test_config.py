@@ -339,7 +339,7 @@ MALFORMED = [
     ({"namedtuple": [{"name": "Size"}, {"height": 1}]}, "KeyError: 'width'"),
     (
         {"none": True, "w": 1},
-        'spec.value is {"none": true, "w": 1}, and \'none\' stands for something else. For a dict '
+        'spec.value is {"none": true, "w": 1}, and the key \'none\' is reserved. For a dict '
         'with it, write pairs: {"dict": [["none", ...]]}.',
     ),
     ({"name": "optax:adamww"}, ". Did you mean 'optax:adamw'?"),
