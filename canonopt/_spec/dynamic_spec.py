@@ -294,8 +294,9 @@ class _Dynamic(Configured):
         raise DynamicSpecError(
             f"{self!r} has traced numbers, so it cannot be hashed and cannot be a static argument.",
             "Pass it as an ordinary argument (take it out of static_argnums and static_argnames), "
-            "make it an ordinary field (without static=True), or write Python numbers instead of "
-            "the arrays. After eqx.partition, put it together first: eqx.combine(arrays, spec).",
+            "make it an ordinary field (without static=True), or write Python numbers in place of "
+            "canonopt.dynamic or arrays. After eqx.partition, put it together first: "
+            "eqx.combine(arrays, spec).",
         )
 
     def __canonical_key__(self, mode: Mode) -> Hashable:

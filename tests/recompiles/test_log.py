@@ -97,6 +97,12 @@ def test_a_function_that_was_not_traced_has_zeros_and_an_unknown_name_raises():
         with pytest.raises(canonopt.errors.UnknownFunctionError, match=re.escape(text)) as caught:
             log[name]
         assert isinstance(caught.value, KeyError)
+    text = re.escape("'qqq'. Nothing was traced or compiled here. Write the name of a function, ")
+    with (
+        pytest.raises(canonopt.errors.UnknownFunctionError, match=text),
+        canonopt.compile_log() as log,
+    ):
+        log["qqq"]
 
 
 def test_the_repr_of_a_function_and_of_an_entry_is_short():

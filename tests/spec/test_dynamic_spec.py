@@ -188,8 +188,8 @@ def test_a_factory_that_asks_for_a_type_decides_as_for_a_python_number(asks):
 MESSAGE = re.escape(
     "has traced numbers, so it cannot be hashed and cannot be a static argument. Pass it as an "
     "ordinary argument (take it out of static_argnums and static_argnames), make it an ordinary "
-    "field (without static=True), or write Python numbers instead of the arrays. After "
-    "eqx.partition, put it together first: eqx.combine(arrays, spec)."
+    "field (without static=True), or write Python numbers in place of canonopt.dynamic or arrays. "
+    "After eqx.partition, put it together first: eqx.combine(arrays, spec)."
 )
 
 
