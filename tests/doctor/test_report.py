@@ -266,6 +266,18 @@ def test_a_timeline_has_each_stage_of_each_function():
     assert sum(e["dur"] for e in found) == pytest.approx(seconds * 1e6)
 
 
+def test_a_compile_without_a_trace_is_a_moment_of_its_own():
+    def place():
+        step = jax.jit(lambda x: x)
+        step(jnp.ones(2)), step(jax.device_put(jnp.ones(2), jax.devices()[0]))
+
+    (about,) = report_of(place)["findings"]
+    assert [(m["traced"], m["compiled"], m["again"]) for m in about["moments"]] == [
+        (True, True, False),
+        (False, True, True),
+    ]
+
+
 def test_annotations_name_the_file_and_the_line(hostile):
     def grow():
         step = jax.jit(lambda x, n: x + n, static_argnums=1)
