@@ -435,7 +435,8 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier, wanted):
         # The graph of an nnx model differs whenever its parts do.
-        found = [d for d in found if not d.is_of_graph] or found
+        roots = {d.root for d in found if not d.is_of_graph}
+        found = [d for d in found if not (d.is_of_graph and d.root in roots)]
         narrowed = (d for each in found for d in each.narrowed())
         facts = ((d.path, d.kind, *d.texts, *advice(d), wanted(d), d.part_name) for d in narrowed)
         return Cause.of(Change(*each) for each in facts)
