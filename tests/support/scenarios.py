@@ -2,13 +2,14 @@
 
 Each scenario jits a function named `step` with the given `jit`, and calls it until it recompiles.
 A scenario that takes `fixed` can also do what canonopt advises: then there is one trace and one
-compile. Nothing else may jit a function named `step`. `calls` adds a scenario that only calls
-`step` with other arguments.
+compile. Nothing else may jit a function named `step`. `calls` adds scenarios that only call `step`
+with other arguments.
 """
 
 import dataclasses
 import functools
 import inspect
+import linecache
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
+
+from .generated import rows
 
 Jit = Callable[..., Callable]
 PLAIN, FILTERED = "jax.jit", "equinox.filter_jit"
@@ -78,24 +81,27 @@ def scenario(
     return add
 
 
-def calls(
-    name: str,
-    function: Callable,
-    arguments: Callable[[], list],
-    *says: Says,
-    jits: tuple[str, ...] = (PLAIN, FILTERED),
-    static: str = "",
-) -> None:
-    """Add a scenario that calls a jitted function with each of these arguments in turn."""
+def calls(table: str) -> None:
+    """Add scenarios that call a jitted function with different arguments in turn.
 
-    def run(jit: Jit) -> None:
-        code, space = function.__code__, function.__globals__
-        step = jit(named(types.FunctionType(code, space)), static=static or ())
-        for args in arguments():
-            # A static argument is passed by name, which works for every kind of jit.
-            step(*args[:-1], **{static: args[-1]}) if static else step(*args)
+    In each row: the name, the function, its arguments in each call, the fields of each `Says`, and
+    in some the only jit, or `static` and an argument that is last and passed by name.
+    """
+    for name, function, arguments, *rest in rows(table):
+        count = len(rest) // 5 * 5
+        says = tuple(Says(*rest[i : i + 5]) for i in range(0, count, 5))
+        option, _, static = "".join(rest[count:]).partition("static ")
+        source, file = f"lambda {function}", f"/{len(SCENARIOS)}/scenarios.py"
+        linecache.cache[file] = len(source), None, [source], file  # chex counts by the source
+        run = functools.partial(_call, compile(source, file, "eval"), arguments, static)
+        SCENARIOS.append(Scenario(name, run, (option,) if option else (PLAIN, FILTERED), says))
 
-    SCENARIOS.append(Scenario(name, run, jits, says))
+
+def _call(made: types.CodeType, arguments: str, static: str, jit: Jit) -> None:
+    step = jit(named(eval(made, globals())), static=static or ())
+    for args in eval(f"[{arguments}]", globals()):
+        # A static argument is passed by name, which works for every kind of jit.
+        step(*args[:-1], **{static: args[-1]}) if static else step(*args)
 
 
 def cells() -> Iterator[tuple[Scenario, str]]:
@@ -143,24 +149,15 @@ def scaling(scale):
 
 # --- structure ------------------------------------------------------------------------------------
 
-calls(
-    "a longer list",
-    lambda batch: batch[0],
-    lambda: [([ones(3)],), ([ones(3), ones(3)],)],
-    Says("batch[1]", "structure", "missing", r"float32\[3\]", "give batch one structure"),
-)
-calls(
-    "another container",
-    lambda batch: batch[0],
-    lambda: [((ones(3), ones(2)),), ([ones(3), ones(2)],)],
-    Says("batch", "structure", "tuple", "list", "give batch one structure"),
-)
-calls(
-    "none for an argument",
-    lambda x, mask: x if mask is None else x * mask,
-    lambda: [(ones(3), None), (ones(3), ones(3, dtype=bool))],
-    Says("mask", "none", "None", r"bool\[3\]", "give mask one structure"),
-)
+calls(r"""
+a longer list | batch: batch[0] | ([ones(3)],), ([ones(3), ones(3)],) | \
+    batch[1] | structure | missing | float32\[3\] | give batch one structure
+another container | batch: batch[0] | ((ones(3), ones(2)),), ([ones(3), ones(2)],) | \
+    batch | structure | tuple | list | give batch one structure
+none for an argument | x, mask: x if mask is None else x * mask | \
+    (ones(3), None), (ones(3), ones(3, dtype=bool)) | \
+    mask | none | None | bool\[3\] | give mask one structure
+""")
 
 
 @scenario("pair", "structure", "Pair$", "Pair, whose class was defined again", "class Pair once")
@@ -183,38 +180,19 @@ def a_keyword_for_a_position(jit):
 
 # --- arrays ---------------------------------------------------------------------------------------
 
-calls(
-    "a smaller last batch",
-    lambda x: x.sum(),
-    lambda: [(ones(8),), (ones(8),), (ones(5),)],
-    Says("x", "shape", r"float32\[8\]", r"float32\[5\]", "pad x to one shape"),
-)
-calls(
-    "another dtype",
-    lambda x: x.sum(),
-    lambda: [(ones(3),), (ones(3, dtype=np.int32),)],
-    Says("x", "dtype", r"float32\[3\]", r"int32\[3\]", "give x one dtype in every call"),
-)
-calls(
-    "a key of another style",
-    lambda key: jax.random.uniform(key),
-    lambda: [(jax.random.PRNGKey(0),), (jax.random.key(0),)],
-    Says("key", "dtype", r"uint32\[2\]", r"key<fry>\[\]", "make key by one function"),
-)
-calls(
-    "an int where a float was",
-    lambda x, lr: x * lr,
-    lambda: [(ones(3), 1), (ones(3), 0.5)],
-    Says("lr", "scalar", "Python int", "Python float", r"jnp\.asarray\(lr"),
-    jits=(PLAIN,),
-)
-calls(
-    "an array where a float was",
-    lambda x, lr: x * lr,
-    lambda: [(ones(3), 0.5), (ones(3), jnp.float32(0.5))],
-    Says("lr", "weak type", "Python float", r"float32\[\]", r"jnp\.asarray\(lr"),
-    jits=(PLAIN,),
-)
+calls(r"""
+a smaller last batch | x: x.sum() | (ones(8),), (ones(8),), (ones(5),) | \
+    x | shape | float32\[8\] | float32\[5\] | pad x to one shape
+another dtype | x: x.sum() | (ones(3),), (ones(3, dtype=np.int32),) | \
+    x | dtype | float32\[3\] | int32\[3\] | give x one dtype in every call
+a key of another style | key: jax.random.uniform(key) | \
+    (jax.random.PRNGKey(0),), (jax.random.key(0),) | \
+    key | dtype | uint32\[2\] | key<fry>\[\] | make key by one function
+an int where a float was | x, lr: x * lr | (ones(3), 1), (ones(3), 0.5) | \
+    lr | scalar | Python int | Python float | jnp\.asarray\(lr | jax.jit
+an array where a float was | x, lr: x * lr | (ones(3), 0.5), (ones(3), jnp.float32(0.5)) | \
+    lr | weak type | Python float | float32\[\] | jnp\.asarray\(lr | jax.jit
+""")
 
 
 @scenario(
@@ -242,33 +220,17 @@ class Unequal:
     """Instances that are equal only to themselves."""
 
 
-calls(
-    "another mode",
-    lambda x, mode: x,
-    lambda: [(ones(3), "train"), (ones(3), "eval")],
-    Says("mode", "static value", "'train'", "'eval'", "give mode one value: .* of its own"),
-    static="mode",
-)
-calls(
-    "a python scalar that changes every call",
-    lambda x, lr: x * lr,
-    lambda: [(ones(3), 1e-3), (ones(3), 5e-4)],
-    Says("lr", "static value", r"0\.001", r"0\.0005", "give lr one value: it is part"),
-    static="lr",
-)
-calls(
-    "a static field",
-    lambda config, x: config.scale * x * config.width,
-    lambda: [(Config(array(3), width), ones(3)) for width in (3, 4)],
-    Says("config.width", "static value", "3", "4", "give config.width one value: it is part"),
-)
-calls(
-    "a new object",
-    lambda x, owner: x,
-    lambda: [(ones(3), Unequal()), (ones(3), Unequal())],
-    Says("owner", "static value", "Unequal", "equal only to itself", "keep one instance"),
-    static="owner",
-)
+calls(r"""
+another mode | x, mode: x | (ones(3), "train"), (ones(3), "eval") | \
+    mode | static value | 'train' | 'eval' | give mode one value: .* of its own | static mode
+a python scalar that changes every call | x, lr: x * lr | (ones(3), 1e-3), (ones(3), 5e-4) | \
+    lr | static value | 0\.001 | 0\.0005 | give lr one value: it is part | static lr
+a static field | config, x: config.scale * x * config.width | \
+    (Config(array(3), width), ones(3)) for width in (3, 4) | \
+    config.width | static value | 3 | 4 | give config.width one value: it is part
+a new object | x, owner: x | (ones(3), Unequal()), (ones(3), Unequal()) | \
+    owner | static value | Unequal | equal only to itself | keep one instance | static owner
+""")
 
 
 # --- functions and optimizers ---------------------------------------------------------------------
@@ -292,14 +254,11 @@ class TrainState:
     optim: Any
 
 
-_VALUE = "captured variable 'scale' "
-calls(
-    "a callable with another captured value",
-    lambda x, fn: fn(x),
-    lambda: [(ones(3), scaling(scale)) for scale in (2.0, 3.0)],
-    Says("fn", "callable", f"{_VALUE}2.0", f"{_VALUE}3.0", "fn .*array"),
-    static="fn",
-)
+calls(r"""
+a callable with another captured value | x, fn: fn(x) | \
+    (ones(3), scaling(scale)) for scale in (2.0, 3.0) | fn | callable | \
+    captured variable 'scale' 2.0 | captured variable 'scale' 3.0 | fn .*array | static fn
+""")
 
 
 @scenario(*("fn", "callable", "scaled", "made by the same code"), r"fn once, or as canonopt\.hoist")
@@ -309,13 +268,10 @@ def a_callable_made_again(jit, fixed=False):
         step(ones(3), fn=canonopt.hoist(scaling(2.0)) if fixed else scaling(2.0))
 
 
-calls(
-    "another function",
-    lambda x, fn: fn(x),
-    lambda: [(ones(3), jnp.sin), (ones(3), jnp.cos)],
-    Says("fn", "callable", "sin", "cos", "fn .*"),
-    static="fn",
-)
+calls(r"""
+another function | x, fn: fn(x) | (ones(3), jnp.sin), (ones(3), jnp.cos) | \
+    fn | callable | sin | cos | fn .* | static fn
+""")
 
 
 @scenario(
@@ -386,27 +342,14 @@ def committed(size: int = 3) -> jax.Array:
     return jax.device_put(array(size), jax.devices()[0])
 
 
-calls(
-    "a committed array",
-    lambda x: x * 2,
-    lambda: [(array(3),), (committed(),)],
-    Says("x", "commitment", "not committed", "committed", "put x in one place"),
-)
-calls(
-    "another sharding",
-    lambda params: params["w"] * 2,
-    lambda: [({"w": placed(P("data"))},), ({"w": placed(P())},)],
-    Says(
-        *("params['w']", "sharding", r"\('data',\)|'data'", r"P\w*\(\)"),
-        "put params in one place",
-    ),
-)
-calls(
-    "another memory",
-    lambda x: x,
-    lambda: [(placed(P(), kind),) for kind in ("device", "pinned_host")],
-    Says("x", "memory kind", "device", "pinned_host", "put x in one place"),
-)
+calls(r"""
+a committed array | x: x * 2 | (array(3),), (committed(),) | \
+    x | commitment | not committed | committed | put x in one place
+another sharding | params: params["w"] * 2 | ({"w": placed(P("data"))},), ({"w": placed(P())},) | \
+    params['w'] | sharding | \('data',\)|'data' | P\w*\(\) | put params in one place
+another memory | x: x | (placed(P(), kind),) for kind in ("device", "pinned_host") | \
+    x | memory kind | device | pinned_host | put x in one place
+""")
 
 
 def linear_loss(params, x):
@@ -458,12 +401,9 @@ def another_mesh(jit):
     in_another_context(jit, lambda: jax.set_mesh(mesh()))
 
 
-calls(
-    "none, callable and shape",
-    lambda x, mask, fn: fn(x),
-    lambda: [(ones(3), None, scaling(2.0)), (ones(4), ones(3, dtype=bool), scaling(2.0))],
-    Says("mask", "none", "None", r"bool\[3\]"),
-    Says("fn", "callable", "", "made by the same code", "hoist"),
-    Says("x", "shape", r"float32\[3\]", r"float32\[4\]"),
-    static="fn",
-)
+calls(r"""
+none, callable and shape | x, mask, fn: fn(x) | \
+    (ones(3), None, scaling(2.0)), (ones(4), ones(3, dtype=bool), scaling(2.0)) | \
+    mask | none | None | bool\[3\] | .* | fn | callable | .* | made by the same code | hoist | \
+    x | shape | float32\[3\] | float32\[4\] | .* | static fn
+""")
