@@ -5,11 +5,11 @@ Whether that matters is found out apart from canonopt: by lowering `step` before
 """
 
 import collections
-import functools
 import gc
 import itertools
 import logging
 import queue
+import textwrap
 import threading
 import time
 import types
@@ -19,12 +19,10 @@ from typing import Any
 
 import chex
 import equinox as eqx
-import flax.nnx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 import canonopt
 from canonopt._jax_internals.jaxprs import is_same_program
@@ -32,7 +30,7 @@ from canonopt._recompiles import StaleRead, StaleWatch
 from canonopt.errors import StaleReadError
 
 from ..support.counting import JITS, in_threads
-from ..support.generated import rows
+from ..support.generated import named_texts, rows
 
 X = jnp.arange(3.0)
 
@@ -363,62 +361,133 @@ def test_a_log_tells_each_function_if_asked(stale: bool):
     assert len(log.functions) == 1
 
 
+# Programs during which reports are collected, and what holds at the end.
+PROGRAMS_WITH_REPORTS = named_texts("""
+### a static object is compared by what is in it
+import functools
 class Trainer:
-    def __init__(self) -> None:
-        self.lr = 1.0
-
+    def __init__(self): self.lr = 1.0
     @functools.partial(jax.jit, static_argnums=0)
-    def jitted(self, x: Any) -> Any:
-        return self.lr * x
+    def jitted(self, x): return self.lr * x
+one, other = Trainer(), Trainer()
+for _ in range(3): one.jitted(X), other.jitted(X)
+other.lr = 7.0
+one.jitted(X)
+yield reports, []
+other.jitted(X)
+= reports.paths == [["self.lr"]]
+### a function in the static data of an argument is followed
+class Layer(eqx.Module):
+    function: Callable = eqx.field(static=True)
+step, layer = eqx.filter_jit(lambda layer, x: layer.function(x)), Layer(lambda x: RATE * x)
+run(lambda x: step(layer, x), 1.0, 2.0)
+= reports.paths == [["RATE"]]
+### a model that flax splits is followed
+import flax.nnx
+class Scaled(flax.nnx.Module):
+    def __call__(self, x): return RATE * x
+step, model = flax.nnx.jit(lambda model, x: model(x)), Scaled()
+run(lambda x: step(model, x), 1.0, 2.0)
+= [(report.function, report.is_confirmed) for report in reports] == [("<lambda>", True)]
+### programs of one function are told apart
+step = jitted()
+run(step, 1.0, 2.0)
+reports.clear()
+for _ in range(3): step(X[:2])  # traced with the new value
+yield reports, []
+set_rate(1.0)
+step(X[:2])
+= [value.before for report in reports for value in report.values] == ["2.0"]
+### a value that changes later is added to the report
+rates = types.SimpleNamespace(one=1.0, other=1.0, no=1.0)
+step = jax.jit(lambda x: x * rates.one + rates.other + 0 * int(rates.no))
+values = (1.0, 1.0, 1.0), (2.0, 1.0, 1.0), (2.0, 1.0, 1.5), (2.0, 2.0, 1.5), (1.0, 2.0, 1.5)
+for rates.one, rates.other, rates.no in values: step(X)
+= reports.paths == [["rates.one", "rates.other"]]
+= reports[0].calls == 4
+= reports[0].lines()[-1] == "  hint: pass rates.one and rates.other to <lambda> as arguments"
+### many arrays of one pytree are told as one
+params = {"layers": [{"w": X, "b": X} for _ in range(2)]}
+step = jax.jit(lambda x: sum(x * layer["w"] + layer["b"] for layer in params["layers"]))
+step(X)
+params = jax.tree.map(lambda leaf: leaf + 1, params)
+step(X)
+_, *values, more, _, hint = reports[0].lines()
+= (len(reports), len(values), more) == (1, 3, "  and 1 more value")
+= hint == "  hint: pass params to <lambda> as an argument"
+### a value that matters is found after one that does not
+mode = types.SimpleNamespace(name="train")
+step = jax.jit(lambda x: x * 2.0 if mode.name == "eval" else jax.pure_callback(np.sin, x, x))
+for mode.name in ("train", "train", "warmup", "eval", "eval"): step(X)
+hint = "  hint: pass mode.name to <lambda> as an argument, for jax.jit a static one"
+= [(report.since, report.calls) for report in reports] == [(4, 2)]
+= reports[0].lines()[-1] == hint
+### a config of a library is asked for the names in the code
+from omegaconf import OmegaConf
+config = OmegaConf.create({"model": {"rate": 1.0}, "seed": 1})
+step = jax.jit(lambda x: x * config.model.rate)
+step(X)
+for config.seed, config.model.rate in ((2, 1.0), (3, 2.0)): step(X)
+= reports.paths == [["config.model.rate"]]
+### the code of a user is not run to find a value
+class Counting:  # finds an attribute elsewhere, and counts how often it is asked
+    def __init__(self): self.asked, self.values = 0, {"rate": 1.0}
+    def __getattr__(self, name):
+        self.asked += 1
+        return self.values[name]
+config = Counting()
+step = jax.jit(lambda x: x * config.rate)
+step(X)
+config.values["rate"] = 2.0
+step(X), step(X)
+= config.asked == 1
+= [report.is_confirmed for report in reports] == [False]
+### a program that is traced into another one
+inner = jitted()
+jax.jit(lambda x: inner(x) + 1)(X)
+set_rate(2.0)
+jax.jit(lambda x: inner(x) + 2)(X)
+= [report.function for report in reports] == ["scaled"]
+### a function that is made again and shares a program is followed
+def make(): return canonopt.jit(lambda x: settings["scale"] * x)
+settings = {"scale": 1.0}
+make()(X)
+second = make()
+second(X)
+settings["scale"] = 2.0
+make()(X)  # is traced
+yield reports, []
+second(X)
+= reports.paths == [["settings['scale']"]]
+### a body that would end the program does not
+def ends_the_program(x):
+    if RATE > 1:
+        raise SystemExit("the rate is too high")
+    return RATE * x
+run(jax.jit(ends_the_program), 1.0, 2.0)
+= reports == []
+### large arrays are compared at some calls
+table = np.zeros(20_000, np.float32)
+step = jax.jit(lambda x: x + float(table[5]))
+for call in range(12):
+    table[5] = 7.0 if call > 4 else 0.0
+    step(X)
+= [5 < report.since < 12 for report in reports] == [True]
+### other threads are watched too
+step = jitted()
+in_threads(lambda: run(step, 1.0, 2.0))
+= len(reports) == 1
+""")
 
 
-def test_a_static_object_is_compared_by_what_is_in_it():
-    one, other = Trainer(), Trainer()
-    with Collected() as reports:
-        for _ in range(3):
-            one.jitted(X), other.jitted(X)
-        other.lr = 7.0
-        one.jitted(X)
-        assert reports == []
-        other.jitted(X)
-    assert reports.paths == [["self.lr"]]
-
-
-def test_a_function_in_the_static_data_of_an_argument_is_followed():
-    class Layer(eqx.Module):
-        function: Callable[[Any], Any] = eqx.field(static=True)
-
-    layer = Layer(lambda x: RATE * x)
-    step = eqx.filter_jit(lambda layer, x: layer.function(x))
-    with Collected() as reports:
-        for rate in (1.0, 2.0):
-            set_rate(rate)
-            step(layer, X)
-    assert reports.paths == [["RATE"]]
-
-
-def test_a_model_that_flax_splits_is_followed():
-    class Scaled(flax.nnx.Module):
-        def __call__(self, x: Any) -> Any:
-            return RATE * x
-
-    step = flax.nnx.jit(lambda model, x: model(x))
-    with Collected() as reports:
-        run(functools.partial(step, Scaled()), 1.0, 2.0)
-    assert [(report.function, report.is_confirmed) for report in reports] == [("<lambda>", True)]
-
-
-def test_programs_of_one_function_are_told_apart():
-    step = jitted()
-    with Collected() as reports:
-        run(step, 1.0, 2.0)
-        reports.clear()
-        for _ in range(3):
-            step(X[:2])  # traced with the new value
-        assert reports == []
-        set_rate(1.0)
-        step(X[:2])
-    assert [value.before for report in reports for value in report.values] == ["2.0"]
+@pytest.mark.parametrize("name", PROGRAMS_WITH_REPORTS)
+def test_the_reports_on(name: str):
+    text, *checks = PROGRAMS_WITH_REPORTS[name][1].split("\n= ")
+    ends = "\n".join(f"yield {check.replace(' == ', ', ')}" for check in checks)
+    block = f"with Collected() as reports:\n{textwrap.indent(text, '    ')}\n{ends}"
+    exec(f"def program():\n{textwrap.indent(block, '    ')}", globals(), space := {})
+    for found, expected in space["program"]():
+        assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -436,42 +505,6 @@ def test_a_report_has_the_first_call_and_counts_them(before: Any, rates: Any, ex
     with Collected() as reports:
         run(step, *rates)
     assert [(report.since, report.calls) for report in reports] == expected
-
-
-def test_a_value_that_changes_later_is_added_to_the_report():
-    rates = types.SimpleNamespace(one=1.0, other=1.0, no=1.0)
-    step = jax.jit(lambda x: x * rates.one + rates.other + 0 * int(rates.no))
-    values = ((1.0, 1.0, 1.0), (2.0, 1.0, 1.0), (2.0, 1.0, 1.5), (2.0, 2.0, 1.5), (1.0, 2.0, 1.5))
-    with Collected() as reports:
-        for rates.one, rates.other, rates.no in values:
-            step(X)
-    assert reports.paths == [["rates.one", "rates.other"]]
-    assert reports[0].calls == 4
-    hint = "  hint: pass rates.one and rates.other to <lambda> as arguments"
-    assert reports[0].lines()[-1] == hint
-
-
-def test_many_arrays_of_one_pytree_are_told_as_one():
-    params = {"layers": [{"w": X, "b": X} for _ in range(2)]}
-    step = jax.jit(lambda x: sum(x * layer["w"] + layer["b"] for layer in params["layers"]))
-    with Collected() as reports:
-        step(X)
-        params = jax.tree.map(lambda leaf: leaf + 1, params)
-        step(X)
-    _, *values, more, _, hint = reports[0].lines()
-    assert (len(values), more) == (3, "  and 1 more value")
-    assert hint == "  hint: pass params to <lambda> as an argument"
-
-
-def test_a_value_that_matters_is_found_after_one_that_does_not():
-    mode = types.SimpleNamespace(name="train")
-    step = jax.jit(lambda x: x * 2.0 if mode.name == "eval" else jax.pure_callback(np.sin, x, x))
-    with Collected() as reports:
-        for mode.name in ("train", "train", "warmup", "eval", "eval"):
-            step(X)
-    assert [(report.since, report.calls) for report in reports] == [(4, 2)]
-    hint = "  hint: pass mode.name to <lambda> as an argument, for jax.jit a static one"
-    assert reports[0].lines()[-1] == hint
 
 
 def test_a_value_that_changes_for_the_first_time_is_found_after_all_time_was_spent(monkeypatch):
@@ -499,63 +532,6 @@ def test_a_function_is_compared_with_what_it_read_in_an_earlier_block():
         step(X), shared(X), mapped(X[:1])
     assert (reports.paths, again.paths) == ([], [["config.rate"]] * 3)
     assert {report.function for report in again} == {"<lambda>"}
-
-
-def test_a_config_of_a_library_is_asked_for_the_names_in_the_code():
-    config = OmegaConf.create({"model": {"rate": 1.0}, "seed": 1})
-    step = jax.jit(lambda x: x * config.model.rate)
-    with Collected() as reports:
-        step(X)
-        for config.seed, config.model.rate in ((2, 1.0), (3, 2.0)):
-            step(X)
-    assert reports.paths == [["config.model.rate"]]
-
-
-class Counting:
-    """Finds an attribute elsewhere, and counts how often it is asked."""
-
-    def __init__(self):
-        self.asked, self.values = 0, {"rate": 1.0}
-
-    def __getattr__(self, name):
-        self.asked += 1
-        return self.values[name]
-
-
-def test_the_code_of_a_user_is_not_run_to_find_a_value():
-    config = Counting()
-    step = jax.jit(lambda x: x * config.rate)
-    with Collected() as reports:
-        step(X)
-        config.values["rate"] = 2.0
-        step(X), step(X)
-    assert config.asked == 1
-    assert [report.is_confirmed for report in reports] == [False]
-
-
-def test_a_program_that_is_traced_into_another_one():
-    inner = jitted()
-    with Collected() as reports:
-        jax.jit(lambda x: inner(x) + 1)(X)
-        set_rate(2.0)
-        jax.jit(lambda x: inner(x) + 2)(X)
-    assert [report.function for report in reports] == ["scaled"]
-
-
-def test_a_made_again_function_that_shares_a_program_is_followed():
-    def make() -> Any:
-        return canonopt.jit(lambda x: settings["scale"] * x)
-
-    settings = {"scale": 1.0}
-    with Collected() as reports:
-        make()(X)
-        second = make()
-        second(X)
-        settings["scale"] = 2.0
-        make()(X)  # is traced
-        assert reports == []
-        second(X)
-    assert reports.paths == [["settings['scale']"]]
 
 
 # --- what is run again, and what is not -----------------------------------------------------------
@@ -612,12 +588,6 @@ class Noted:
         return True
 
 
-def ends_the_program(x: Any) -> Any:
-    if RATE > 1:
-        raise SystemExit("the rate is too high")
-    return RATE * x
-
-
 noted, files, turn = Noted(), queue.Queue[str](), threading.Semaphore(1)
 files.put("a file")
 
@@ -664,13 +634,6 @@ def test_a_function_with_effects_is_not_run_again(function: Any):
             run(lambda x: step(x + 0), 2.0, 3.0)  # only what is confirmed raises
 
 
-def test_a_body_that_would_end_the_program_does_not():
-    step = jax.jit(ends_the_program)
-    with Collected() as reports:
-        run(step, 1.0, 2.0)
-    assert reports == []
-
-
 def test_confirming_counts_as_no_trace():
     step = jax.jit(canonopt.assert_max_traces(lambda x: RATE * x))
     with canonopt.compile_log() as log, Collected() as reports:
@@ -706,16 +669,6 @@ def test_tracing_again_takes_a_share_of_the_time(monkeypatch: Any):
         for state.step in range(20):
             step(X)
     assert reports == []  # the first time has been spent for a change without an effect
-
-
-def test_large_arrays_are_compared_at_some_calls():
-    table = np.zeros(20_000, np.float32)
-    step = jax.jit(lambda x: x + float(table[5]))
-    with Collected() as reports:
-        for call in range(12):
-            table[5] = 7.0 if call > 4 else 0.0
-            step(X)
-    assert [5 < report.since < 12 for report in reports] == [True]
 
 
 def test_what_stands_in_the_place_of_an_array_is_shown():
@@ -781,13 +734,6 @@ def test_nans_are_found_if_that_is_turned_on_inside():
         in_threads(check)
     finally:
         jax.config.update("jax_debug_nans", False)
-
-
-def test_other_threads_are_watched_too():
-    step = jitted()
-    with Collected() as reports:
-        in_threads(lambda: run(step, 1.0, 2.0))
-    assert len(reports) == 1
 
 
 def test_threads_that_wait_for_each_other_go_on(monkeypatch):
