@@ -20,6 +20,7 @@ from canonopt._steps import filter_jitting, partition
 from ..support.counting import counted
 from ..support.generated import named_texts
 from ..support.jit_programs import agreed, fits
+from ..support.timing import plus_one
 from ..support.values import Node, Pair
 
 X = jnp.arange(3.0)
@@ -59,10 +60,6 @@ class WithMethod(eqx.Module):
 
 def mlp(seed=0, **kwargs):
     return eqx.nn.MLP(2, 2, 4, 2, key=jax.random.key(seed), **kwargs)
-
-
-def plus_one(tree, **_):
-    return jax.tree.map(lambda leaf: leaf + 1 if eqx.is_array(leaf) else leaf, tree)
 
 
 def assert_same(ours, theirs):

@@ -13,12 +13,9 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 
+from ..support.catalogue import loss_fn
 from ..support.counting import counted
 from ..support.placements import mesh
-
-
-def loss_fn(params, x):
-    return jnp.sum((x @ params["w"].astype(jnp.float32) + params["b"]) ** 2)
 
 
 def parameters(dtype=jnp.float32):

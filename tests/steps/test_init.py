@@ -150,14 +150,10 @@ def on_a_mesh(shape, *spec, **options):
     return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding, **options)
 
 
-def linear_loss(model, x):
-    return jnp.mean((x @ model["w"] + model["b"]) ** 2)
-
-
 def test_the_parameters_keep_their_shardings():
     model = {"w": on_a_mesh((8, 4), "data", "model"), "b": on_a_mesh((4,)), "n": np.arange(3)}
     x = on_a_mesh((16, 8), "data")
-    assert canonopt.grads_like(model, linear_loss, x) == model | {"n": None}
+    assert canonopt.grads_like(model, catalogue.loss_fn, x) == model | {"n": None}
 
 
 def test_memory_kinds_are_kept():
@@ -176,7 +172,7 @@ def test_a_multi_step_and_a_dynamic_spec():
     multi_steps = canonopt.MultiSteps(canonopt.adam(1e-3), 4)
     for optim in (multi_steps, canonopt.adam(canonopt.dynamic(1e-3))):
         state, made = (
-            canonopt.init_like_grads(model, linear_loss, x, optim=optim)
+            canonopt.init_like_grads(model, catalogue.loss_fn, x, optim=optim)
             for model, x in ((model, x), arrays)
         )
         assert described(state) == described(made)

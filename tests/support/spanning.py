@@ -8,6 +8,7 @@ from jax.sharding import Mesh, NamedSharding
 import canonopt
 from canonopt._steps import struct_of
 
+from . import catalogue
 from .processes import join, write_result
 
 OPTIMIZERS = {
@@ -19,21 +20,17 @@ OPTIMIZERS = {
 }
 
 
-def loss_fn(model, x):
-    return jnp.mean((x @ model["w"] + model["b"].astype(jnp.float32)) ** 2)
-
-
 def counts_of(optim, model, x):
     """Return traces and compiles of three steps, and if an abstract model gives the same state."""
 
     @jax.jit
     def step(model, opt_state, x):
-        grads = jax.grad(loss_fn)(model, x)
+        grads = jax.grad(catalogue.loss_fn)(model, x)
         updates, opt_state = optim.update(grads, opt_state, model)
         return canonopt.apply_updates(model, updates), opt_state
 
-    opt_state = optim.init_like_grads(model, loss_fn, x)
-    abstract = optim.init_like_grads(jax.tree.map(struct_of, model), loss_fn, x)
+    opt_state = optim.init_like_grads(model, catalogue.loss_fn, x)
+    abstract = optim.init_like_grads(jax.tree.map(struct_of, model), catalogue.loss_fn, x)
     is_same = jax.tree.map(struct_of, opt_state) == abstract
     with canonopt.compile_log() as log:
         for _ in range(3):

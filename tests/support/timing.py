@@ -72,7 +72,7 @@ def flat_dict(leaves):
     return {f"{i}": jnp.ones(4) for i in range(leaves)}
 
 
-def plus_one(tree):
+def plus_one(tree, **_):
     return jax.tree.map(lambda leaf: leaf + 1 if eqx.is_array(leaf) else leaf, tree)
 
 
