@@ -78,18 +78,6 @@ def _run_examples(test):
         pytest.fail("".join(report), pytrace=False)
 
 
-def _run_block(page, line, block, namespace, lines):
-    if ">>> " in block:
-        test = doctest.DocTestParser().get_doctest(block, {}, page.name, str(page), line)
-        assert test.examples
-        test.globs = namespace  # the parser makes a copy
-        _run_examples(test)
-    else:
-        # With the line numbers of the page, for tracebacks and for what reads the source.
-        lines += ["\n"] * (line - len(lines)) + block.splitlines(keepends=True)
-        exec(compile("\n" * line + block, str(page), "exec"), namespace)
-
-
 @pytest.fixture(autouse=True)
 def _as_documented():
     # With traceback filtering, JAX adds a note about its own frames to error messages.
@@ -120,7 +108,15 @@ def test_page(page, monkeypatch, tmp_path):
     lines = []
     monkeypatch.setitem(linecache.cache, str(page), (0, None, lines, str(page)))
     for line, block in _python_blocks(page):
-        _run_block(page, line, block, vars(module), lines)
+        if ">>> " in block:
+            test = doctest.DocTestParser().get_doctest(block, {}, page.name, str(page), line)
+            assert test.examples
+            test.globs = vars(module)  # the parser makes a copy
+            _run_examples(test)
+        else:
+            # With the line numbers of the page, for tracebacks and for what reads the source.
+            lines += ["\n"] * (line - len(lines)) + block.splitlines(keepends=True)
+            exec(compile("\n" * line + block, str(page), "exec"), vars(module))
 
 
 def test_the_page_of_real_code_has_each_code_and_the_diffs_that_were_measured():

@@ -176,11 +176,6 @@ def hostile():
     return {**report_of(run), "command": HOSTILE, "notes": [HOSTILE]}
 
 
-def many_causes():
-    for name in "abcdef":
-        grown(1, 2, 3, name=name, keys="abcdef")()
-
-
 @functools.partial(jax.jit, static_argnames="f")
 def step(x, f):
     return f(x)
@@ -253,7 +248,8 @@ def test_nothing_gets_into_the_page_unescaped(hostile):
 
 
 def test_a_timeline_has_each_stage_of_each_function():
-    report = report_of(many_causes)
+    runs = [grown(1, 2, 3, name=name, keys="abcdef") for name in "abcdef"]
+    report = report_of(lambda: [run() for run in runs])
     events = json.loads(as_perfetto(report))["traceEvents"]
     rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert [*rows.values()][:6] == [*"abcdef"]

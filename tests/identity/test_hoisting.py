@@ -565,14 +565,6 @@ def test_names_and_annotations_are_told_apart():
     assert len({hoist(make()), *map(hoist, others)}) == 5
 
 
-def jvp_of(function, factor=2, symbolic_zeros=False):
-    def rule(primals, tangents):
-        return function(*primals), factor * tangents[0]
-
-    function.defjvp(rule, symbolic_zeros=symbolic_zeros)
-    return function
-
-
 POLICIES = jax.checkpoint_policies
 
 
@@ -580,8 +572,14 @@ def wraps(function, **options):
     return functools.wraps(function, **options)(captured_call(of_a_module))
 
 
-def with_jvp(function, nondiff_argnums=(), **options):
-    return jvp_of(jax.custom_jvp(function, nondiff_argnums=nondiff_argnums), **options)
+def with_jvp(function, nondiff_argnums=(), factor=2, **options):
+    made = jax.custom_jvp(function, nondiff_argnums=nondiff_argnums)
+
+    def rule(primals, tangents):
+        return made(*primals), factor * tangents[0]
+
+    made.defjvp(rule, **options)
+    return made
 
 
 IR = "xla_embed_ir_in_executable"

@@ -131,14 +131,9 @@ def test_a_later_compile_of_a_known_trace_is_no_recompile(first):
     assert "again" not in str(log)
 
 
-def twice_and_then_backward(f, x):
-    for pull in [jax.vjp(f, x)[1] for _ in range(2)]:
-        pull(jnp.ones(()))
-
-
 BACKWARD = {
     "at once": lambda f, x: jax.value_and_grad(f)(x),
-    "later": twice_and_then_backward,
+    "later": lambda f, x: [pull(jnp.ones(())) for pull in [jax.vjp(f, x)[1] for _ in range(2)]],
     "jitted twice": lambda f, x: jax.grad(jax.jit(f))(x),
 }
 

@@ -326,19 +326,11 @@ def test_tracebacks_of_an_error_hide_our_frames(jit):
 # --- known modules ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def looked_into(monkeypatch):
-    """The modules whose leaves are collected."""
-    found = []
+def test_modules_that_a_call_returns_are_known(monkeypatch):
+    looked_into = []  # the modules whose leaves are collected
     for name in ("_modules_in", "_cut_module"):
-        original = getattr(partition, name)
-        monkeypatch.setattr(
-            partition, name, lambda m, original=original: found.append(m) or original(m)
-        )
-    return found
-
-
-def test_modules_that_a_call_returns_are_known(looked_into):
+        run = getattr(partition, name)
+        monkeypatch.setattr(partition, name, lambda m, run=run: looked_into.append(m) or run(m))
     step = canonopt.filter_jit(lambda model, state, x: (plus_one(model), plus_one(state)))
     other = canonopt.filter_jit(lambda model: model.layers[0].bias)
     model, state = step(mlp(), Pair(mlp(1), X), X)

@@ -304,21 +304,6 @@ SOME = ["adam", "adafactor", "lbfgs", "sm3"]
 SOME += ["contrib.galore", "contrib.prodigy", "contrib.schedule_free_adamw"]
 
 
-def assert_like_params(opt_state, params):
-    """A leaf with name and shape of a parameter has its sharding; all are on the same devices."""
-    by_name = {f"['{name}']": leaf for name, leaf in params.items()}
-    devices = params["w"].sharding.device_set
-    for path, leaf in jax.tree.leaves_with_path(opt_state):
-        assert leaf.committed
-        assert leaf.sharding.device_set == devices, path
-        param = by_name.get(str(path[-1]))
-        if param is not None and param.shape == leaf.shape:
-            assert leaf.sharding.is_equivalent_to(param.sharding, leaf.ndim), path
-        if leaf.ndim == 0:
-            assert leaf.sharding.is_fully_replicated, path
-            assert type(leaf.sharding) is type(params["w"].sharding), path
-
-
 def on_axes(dimensions, axis_type=AxisType.Auto, **specs):
     return lambda: placed(mesh(dimensions, axis_type), **specs)
 
@@ -354,7 +339,18 @@ def test_the_state_is_where_the_parameters_are_and_a_step_compiles_once(name, ma
     optim = canonopt.contrib.sophia(1e-3) if "sophia" in name else build("canonopt", name)
     with jax.set_mesh(params["w"].sharding.mesh) if how == "set" else contextlib.nullcontext():
         params, opt_state = prepared(optim, params)
-        assert_like_params((params, opt_state), params)
+        # A leaf with name and shape of a parameter has its sharding; all are on the same devices.
+        by_name = {f"['{name}']": leaf for name, leaf in params.items()}
+        place = params["w"].sharding
+        for path, leaf in jax.tree.leaves_with_path((params, opt_state)):
+            assert leaf.committed
+            assert leaf.sharding.device_set == place.device_set, path
+            param = by_name.get(str(path[-1]))
+            if param is not None and param.shape == leaf.shape:
+                assert leaf.sharding.is_equivalent_to(param.sharding, leaf.ndim), path
+            if leaf.ndim == 0:
+                assert leaf.sharding.is_fully_replicated, path
+                assert type(leaf.sharding) is type(place), path
         shardings = jax.tree.map(lambda leaf: leaf.sharding, (params, opt_state))
         options = {"out_shardings": shardings} if how == "given" else {}
         if how != "counted":

@@ -19,25 +19,17 @@ def timed(function: Callable[[], object], number: int, collects: bool = False) -
     return lambda: timer.timeit(number) / number
 
 
-def interleaved(ours: Sample, theirs: Sample, rounds: int) -> tuple[list[float], list[float]]:
-    """Return samples of both, taken in turn, so that other work of the machine slows both alike.
-
-    Each goes first in every other round: otherwise the first of two equal steps is slower by 1 %.
-    """
-    measured = ([], [])
-    for turn in range(rounds):
-        for which in (0, 1) if turn % 2 else (1, 0):
-            measured[which].append((ours, theirs)[which]())
-    return measured
-
-
 def ratio(ours: Sample, theirs: Sample, rounds: int) -> tuple[float, float, float]:
     """Return the median ratio of neighbouring samples, and the median seconds of both.
 
-    Neighbouring samples meet the same load. On a shared machine, the minimum of all samples depends
-    on which of the two functions happened to meet less load.
+    They are taken in turn, so that neighbours meet the same load. On a shared machine, the
+    minimum of all samples depends on which of the two functions happened to meet less load. Each
+    goes first in every other round: otherwise the first of two equal steps is slower by 1 %.
     """
-    samples = interleaved(ours, theirs, rounds)
+    samples = ([], [])
+    for turn in range(rounds):
+        for which in (0, 1) if turn % 2 else (1, 0):
+            samples[which].append((ours, theirs)[which]())
     ratios = [our / their for our, their in zip(*samples, strict=True)]
     return statistics.median(ratios), *map(statistics.median, samples)
 

@@ -41,22 +41,18 @@ def timed(trial: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Return the compiles, traces and seconds of each trial, and what goes on with an old value."""
     import numpy as np
 
-    with looked_at(options.stale) as log:
+    block = contextlib.nullcontext()  # in which canonopt is not even imported
+    if options.stale:
+        import canonopt
+
+        block = canonopt.compile_log(stale=True)
+    with block as log:
         notes, results = counted(lambda number: numbers(trial, number), options.trials)
     notes["stale"] = [] if log is None else [str(read) for read in log.stale]
     if log is not None:
         options.results.with_suffix(".txt").write_text(str(log))
     np.savez(options.results, **{f"trial {number}": found for number, found in enumerate(results)})
     return notes
-
-
-def looked_at(stale: bool) -> Any:
-    """A context in which canonopt notes stale reads, or one in which it is not even imported."""
-    if not stale:
-        return contextlib.nullcontext()
-    import canonopt
-
-    return canonopt.compile_log(stale=True)
 
 
 def numbers(trial: Any, number: int) -> Any:
