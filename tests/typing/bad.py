@@ -1,14 +1,11 @@
 """Samples that type checkers must refuse, and nothing else."""
 
-import jax
 import jax.numpy as jnp
 import optax
+from good import clipped_sgd, optim, params, schedule, step, take_schedule, take_transformation
 
 import canonopt
 from canonopt.contrib import moun  # noqa: F401  # error: "moun" is unknown import symbol
-
-schedule = canonopt.constant_schedule(1.0)
-optim = canonopt.adam(1e-3)
 
 # --- a name there is not ---
 
@@ -62,13 +59,6 @@ canonopt.MultiSteps(1e-3, 4)  # error: "float"
 canonopt.inject_hyperparams(optim)  # error: "Spec"
 canonopt.inject_hyperparams(canonopt.linear_schedule)  # error: reportArgumentType
 
-params = {"weight": jnp.ones(2)}
-
-
-def take_transformation(transform: optax.GradientTransformation) -> None: ...
-def take_schedule(schedule: optax.Schedule) -> None: ...
-
-
 take_transformation(schedule)  # error: "ScheduleSpec"
 take_schedule(optim)  # error: "Spec"
 take_schedule(canonopt.linear_schedule)  # error: reportArgumentType
@@ -94,12 +84,6 @@ canonopt.grads_like(params, params)  # error: "dict[str, Array]"
 
 # --- steps ---
 
-
-@canonopt.jit
-def step(x: jax.Array, scale: float = 1.0) -> jax.Array:
-    return x * scale
-
-
 step()  # error: Argument missing for parameter "x"
 step(jnp.ones(2), scl=2.0)  # error: No parameter named "scl"
 step(jnp.ones(2), scale="2")  # error: "Literal['2']"
@@ -108,14 +92,6 @@ print(step(jnp.ones(2)).shpe)  # error: Cannot access attribute "shpe"
 canonopt.jit(1.0)  # error: "float"
 
 # --- a factory of one's own ---
-
-
-@canonopt.canonical
-def clipped_sgd(
-    learning_rate: float, max_norm: float = 1.0
-) -> optax.GradientTransformationExtraArgs:
-    return optax.chain(optax.clip_by_global_norm(max_norm), optax.sgd(learning_rate))
-
 
 clipped_sgd(0.1, max_nrm=1.0)  # error: No parameter named "max_nrm"
 clipped_sgd("0.1")  # error: "Literal['0.1']"
