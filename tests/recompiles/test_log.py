@@ -14,68 +14,105 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._recompiles.log import MAX_ENTRIES
 from canonopt._recompiles.rules import CLEARED, HANDFUL, PAIR
 
 from ..support.counting import all_compiles, fresh, line_marked
-from ..support.scenarios import array, committed, mesh, ones
+from ..support.generated import named_texts, pairs
+from ..support.scenarios import array, committed, ones
 
 IS_COUNTED = jax.__version_info__ >= (0, 9)  # so that clearings of the caches show
 
+# Programs in a log, and what it has after them.
+LOGGED = named_texts(r"""
+### failed traces
+@jax.jit
+def step(x): raise ValueError("no such thing")
+for _ in range(2):
+    with pytest.raises(ValueError, match="no such thing"): step(ones(3))
+= (log["step"].traces, log["step"].compiles) == (2, 0)
+= log["step"].entries[0].error == "ValueError: no such thing"
+(cause,) = log["step"].causes()
+= cause.title == "failed while traced, twice"
+= (cause.is_expected, cause.is_avoidable) == (False, False)
+= "step failed while traced, twice:\n  ValueError: no such thing" in str(log)
+### a trace after one that failed counts
+runs = []
+@jax.jit
+def step(x):
+    runs.append(x)
+    if len(runs) < 3:
+        raise ValueError("not yet")
+    return x
+for _ in range(2):
+    with pytest.raises(ValueError, match="not yet"): step(ones(3))
+step(ones(3)), step(ones(3))
+= (log["step"].traces, log["step"].compiles, len(runs)) == (3, 1, 3)
+### a trace that clears the caches of JAX counts
+def step(x):
+    jax.clear_caches()
+    return x + 1
+jax.jit(step)(ones(3))
+= (log["step"].traces, log["step"].compiles) == (1, 1)
+### seconds of recompiles that are not kept are lost too
+from canonopt._recompiles.log import MAX_ENTRIES
+step = jax.jit(fresh()[0])
+for size in range(1, MAX_ENTRIES + 3): jax.eval_shape(step, ones(size))
+= len(log.functions) == 1
+found = log.functions[0]
+= len(found.entries) == MAX_ENTRIES
+= MAX_ENTRIES < found.traces and MAX_ENTRIES <= 64
+= found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
+### the repr of a function and of an entry is short
+step = jax.jit(lambda tree: tree)
+for size in (1, 2): step({f"k{i}": ones(size) for i in range(99)})
+= str(log)
+= "traces=2" in repr(log["<lambda>"])
+= max(len(repr(each)) for each in (log["<lambda>"], *log["<lambda>"].entries)) < 1000
+### functions of one line are told apart
+def make():
+    exec("pair = (lambda x: x, lambda x: x)", namespace := {})
+    return namespace["pair"]
+for _ in range(3):
+    for function in make(): jax.jit(function)(ones(3))
+= [(found.name, found.traces) for found in log.functions] == [("<lambda>", 3)] * 2
+= log["<lambda>"].traces == 6
+### two specs of one sharding are no difference
+step = jax.jit(fresh()[0])
+mesh = Mesh(np.array(jax.devices()), ("data",))
+for x, spec in ((ones(8), P()), (ones(8).astype(int), P(None))):
+    step(jax.device_put(x, NamedSharding(mesh, spec)))
+= [[change.kind for change in cause.changes] for cause in log["step"].causes()] == [["dtype"]]
+### entries with one cause are reported once
+step = jax.jit(fresh()[0])
+for size in range(1, 5): step(ones(size))
+step(ones(4).astype(np.int8)), step(jax.device_put(ones(4), jax.devices()[0]))
+= len(causes := log["step"].causes()) == 3
+= [cause.title for cause in causes[:2]] == [f"{AGAIN}, 3 times", f"{AGAIN}, once"]
+= causes[2].title == "was compiled again, once"
+= [[c.kind for c in cause.changes] for cause in causes] == [["shape"], ["dtype"], ["commitment"]]
+seconds = sum(entry.seconds for entry in log["step"].recompiles)
+= seconds == pytest.approx(sum(cause.seconds for cause in causes))
+### more lines than a report shows are counted
+source = "\n".join(f"step(array({n}))" for n in range(1, 7))
+names = {"step": jax.jit(lambda x: x * 2), "array": array}
+exec(compile(source, "steps.py", "exec"), names)
+= len(causes := log["<lambda>"].causes()) == 1
+= "called at steps.py:2, steps.py:3, steps.py:4, and 2 more lines" in causes[0].lines()
+### programs of several causes count together
+jax.clear_caches()
+given = [(jax.numpy.full(1, 1.0), 1.0), (ones(1), 0.5), *((ones(1), 1 / n) for n in range(3, 9))]
+calls(doubled, *given, static_argnums=1)
+= len(causes := [cause for function in log.functions for cause in function.causes()]) == 2
+= [change.kind for change in causes[0].changes] == ["static value", "weak type"]
+= (causes[0].is_avoidable, causes[1].times) == (True, 6)
+""")
+AGAIN = "was traced and compiled again"
 
-def test_failed_traces():
-    @jax.jit
-    def step(x):
-        raise ValueError("no such thing")
 
-    with canonopt.compile_log() as log:
-        for _ in range(2):
-            with pytest.raises(ValueError, match="no such thing"):
-                step(ones(3))
-    assert (log["step"].traces, log["step"].compiles) == (2, 0)
-    assert log["step"].entries[0].error == "ValueError: no such thing"
-    (cause,) = log["step"].causes()
-    assert cause.title == "failed while traced, twice"
-    assert (cause.is_expected, cause.is_avoidable) == (False, False)
-    assert "step failed while traced, twice:\n  ValueError: no such thing" in str(log)
-
-
-def test_a_trace_after_one_that_failed_counts():
-    runs = []
-
-    @jax.jit
-    def step(x):
-        runs.append(x)
-        if len(runs) < 3:
-            raise ValueError("not yet")
-        return x
-
-    with canonopt.compile_log() as log:
-        for _ in range(2):
-            with pytest.raises(ValueError, match="not yet"):
-                step(ones(3))
-        step(ones(3)), step(ones(3))
-    assert (log["step"].traces, log["step"].compiles) == (len(runs), 1) == (3, 1)
-
-
-def test_a_trace_that_clears_the_caches_of_jax_counts():
-    def step(x):
-        jax.clear_caches()
-        return x + 1
-
-    with canonopt.compile_log() as log:
-        jax.jit(step)(ones(3))
-    assert (log["step"].traces, log["step"].compiles) == (1, 1)
-
-
-def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
-    step = jax.jit(fresh()[0])
-    with canonopt.compile_log() as log:
-        for size in range(1, MAX_ENTRIES + 3):
-            jax.eval_shape(step, ones(size))
-    (found,) = log.functions
-    assert len(found.entries) == MAX_ENTRIES < found.traces and MAX_ENTRIES <= 64
-    assert found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
+@pytest.mark.parametrize("name", LOGGED)
+def test_the_log_of(name):
+    for found, expected in pairs(LOGGED[name][1], "canonopt.compile_log() as log", globals()):
+        assert found == expected
 
 
 def test_a_function_that_was_not_traced_has_zeros_and_an_unknown_name_raises():
@@ -105,30 +142,6 @@ def test_a_function_that_was_not_traced_has_zeros_and_an_unknown_name_raises():
         log["qqq"]
 
 
-def test_the_repr_of_a_function_and_of_an_entry_is_short():
-    step = jax.jit(lambda tree: tree)
-    with canonopt.compile_log() as log:
-        for size in (1, 2):
-            step({f"k{i}": ones(size) for i in range(99)})
-    print(log)
-    assert "traces=2" in repr(log["<lambda>"])
-    assert max(len(repr(each)) for each in (log["<lambda>"], *log["<lambda>"].entries)) < 1000
-
-
-def test_functions_of_one_line_are_told_apart():
-    def make():
-        namespace = {}
-        exec("pair = (lambda x: x, lambda x: x)", namespace)
-        return namespace["pair"]
-
-    with canonopt.compile_log() as log:
-        for _ in range(3):
-            for function in make():
-                jax.jit(function)(ones(3))
-    assert [(found.name, found.traces) for found in log.functions] == [("<lambda>", 3)] * 2
-    assert log["<lambda>"].traces == 6
-
-
 def test_a_log_is_printed_as_a_table():
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
@@ -146,32 +159,6 @@ def test_a_log_is_printed_as_a_table():
         "  hint: pad x to one shape, mask what is added (a mean divides by n), or drop "
         "what is left over",
     ]
-
-
-def test_two_specs_of_one_sharding_are_no_difference():
-    step = jax.jit(fresh()[0])
-    with canonopt.compile_log() as log:
-        for x, spec in ((ones(8), P()), (ones(8).astype(int), P(None))):
-            step(jax.device_put(x, NamedSharding(mesh(), spec)))
-    (cause,) = log["step"].causes()
-    assert [change.kind for change in cause.changes] == ["dtype"]
-
-
-def test_entries_with_one_cause_are_reported_once():
-    step = jax.jit(fresh()[0])
-    with canonopt.compile_log() as log:
-        for size in range(1, 5):
-            step(ones(size))
-        step(ones(4).astype(np.int8))
-        step(jax.device_put(ones(4), jax.devices()[0]))
-    causes = log["step"].causes()
-    assert [(cause.title, [change.kind for change in cause.changes]) for cause in causes] == [
-        ("was traced and compiled again, 3 times", ["shape"]),
-        ("was traced and compiled again, once", ["dtype"]),
-        ("was compiled again, once", ["commitment"]),
-    ]
-    seconds = sum(entry.seconds for entry in log["step"].recompiles)
-    assert seconds == pytest.approx(sum(cause.seconds for cause in causes))
 
 
 # --- compiles outside of the user's jits belong to lines of the user's code -----------------------
@@ -382,16 +369,6 @@ def test_recompiles_have_the_lines_that_called():
     assert f"called at {', '.join(cause.sites)}" in "\n".join(cause.lines())
 
 
-def test_more_lines_than_a_report_shows_are_counted():
-    step = jax.jit(lambda x: x * 2)
-    source = "\n".join(f"step(array({n}))" for n in range(1, 7))
-    with canonopt.compile_log() as log:
-        exec(compile(source, "steps.py", "exec"), {"step": step, "array": array})
-    (cause,) = log["<lambda>"].causes()
-    text = "called at steps.py:2, steps.py:3, steps.py:4, and 2 more lines"
-    assert text in cause.lines()
-
-
 def test_what_each_step_appends_belongs_in_a_list():
     items, losses = [], jnp.zeros(0)
     with canonopt.compile_log() as log:
@@ -507,14 +484,3 @@ def test_what_changes_at_each_call_or_is_made_again_is_avoidable(name):
         assert cause.pattern is None
     else:
         assert pattern in cause.pattern and cause.pattern in cause.lines()
-
-
-def test_programs_of_several_causes_count_together():
-    given = [
-        (jax.numpy.full(1, 1.0), 1.0),
-        (ones(1), 0.5),
-        *((ones(1), 1 / n) for n in range(3, 9)),
-    ]
-    first, others = causes(lambda: calls(doubled, *given, static_argnums=1))
-    assert [change.kind for change in first.changes] == ["static value", "weak type"]
-    assert first.is_avoidable and others.times == 6

@@ -71,6 +71,22 @@ def named_texts(text: str) -> dict[str, tuple[str, str]]:
     return {name: (options, body) for name, _, options, body in heads}
 
 
+def pairs(text: str, block: str, names: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Run a program in a `with` block, and yield what is found, each with what is expected.
+
+    The block ends before the first line `= found == expected`. A line `= condition` has to be true.
+    """
+    lines, depth = [f"    with {block}:"], 8
+    for line in text.splitlines():
+        if line.startswith("= "):
+            depth = 4
+            found, is_pair, expected = line.removeprefix("= ").rpartition(" == ")
+            line = f"yield {found}, {expected}" if is_pair else f"yield bool({expected}), True"
+        lines.append(" " * depth + line)
+    exec("\n".join(["def run():", *lines]), names, made := {})
+    yield from made["run"]()
+
+
 def rows(text: str) -> list[list[str]]:
     """Return the cells of each line, which are separated by ` | `.
 
