@@ -152,35 +152,7 @@ def test_a_backward_pass_is_counted_apart(differentiate):
     assert re.search(r"<lambda> +1 +1 \+ 1 backward +\d", str(log))
 
 
-def test_a_function_that_a_backward_pass_calls_counts_as_any_other():
-    @jax.custom_vjp
-    def step(x):
-        return x * 2
-
-    pull = jax.jit(lambda cotangent: cotangent * 2)
-    step.defvjp(lambda x: (x * 2, None), lambda _, cotangent: (pull(cotangent),))
-    with canonopt.compile_log() as log:
-        jax.vjp(step, jnp.asarray(ones(3)))[1](jnp.asarray(ones(3)))
-        committed = jax.device_put(ones(3), jax.devices()[0])
-        jax.vjp(step, committed)[1](committed)
-    found = log["<lambda>"]
-    assert (found.traces, found.compiles, found.backward_compiles) == (1, 2, 0)
-
-
 # --- blocks -----------------------------------------------------------------------------------
-
-
-def test_nested_blocks():
-    one, two, three = (jax.jit(fresh(name)[0]) for name in ("one", "two", "three"))
-    with canonopt.compile_log() as outer:
-        one(ones(3))
-        with canonopt.compile_log() as inner:
-            two(ones(3))
-        three(ones(3))
-    one(ones(4))
-    assert [found.name for found in outer.functions] == ["one", "two", "three"]
-    assert [found.name for found in inner.functions] == ["two"]
-    assert outer["one"].traces == 1
 
 
 def test_blocks_that_end_in_another_order_than_they_began():
@@ -191,15 +163,6 @@ def test_blocks_that_end_in_another_order_than_they_began():
     second.__exit__(None, None, None)
     assert (one["step"].traces, two["step"].traces) == (0, 1)
     assert listeners._active == []
-
-
-def test_what_is_compiled_after_the_block_is_not_in_it():
-    step = jax.jit(fresh()[0])
-    with canonopt.compile_log() as log:
-        lowered = step.lower(ones(3))
-    lowered.compile()
-    jax.jit(fresh()[0])(ones(3))  # another of the same name
-    assert (log["step"].traces, log["step"].compiles) == (1, 0)
 
 
 @pytest.mark.parametrize("all_threads", [False, True])

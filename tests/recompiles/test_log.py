@@ -105,6 +105,50 @@ calls(doubled, *given, static_argnums=1)
 = len(causes := [cause for function in log.functions for cause in function.causes()]) == 2
 = [change.kind for change in causes[0].changes] == ["static value", "weak type"]
 = (causes[0].is_avoidable, causes[1].times) == (True, 6)
+### a function that a backward pass calls counts as any other
+@jax.custom_vjp
+def step(x): return x * 2
+pull = jax.jit(lambda cotangent: cotangent * 2)
+step.defvjp(lambda x: (x * 2, None), lambda _, cotangent: (pull(cotangent),))
+for x in (array(3), committed()): jax.vjp(step, x)[1](x)
+found = log["<lambda>"]
+= (found.traces, found.compiles, found.backward_compiles) == (1, 2, 0)
+### nested blocks
+one, two, three = (jax.jit(fresh(name)[0]) for name in ("one", "two", "three"))
+one(ones(3))
+with canonopt.compile_log() as inner: two(ones(3))
+three(ones(3))
+= log["one"].traces == 1
+one(ones(4))
+= [found.name for found in log.functions] == ["one", "two", "three"]
+= [found.name for found in inner.functions] == ["two"]
+= log["one"].traces == 1
+### what is compiled after the block is not in it
+step = jax.jit(fresh()[0])
+lowered = step.lower(ones(3))
+= log["step"].traces == 1
+lowered.compile()
+jax.jit(fresh()[0])(ones(3))  # another of the same name
+= (log["step"].traces, log["step"].compiles) == (1, 0)
+### an object that raises for each attribute has a record
+class Hostile:  # as an unbound proxy
+    def __getattribute__(self, name): raise RuntimeError(name)
+hostile = Hostile()
+@jax.jit
+def inner(x):
+    hostile
+    return x
+inner(jnp.ones(2)), inner(jnp.ones(3))
+= str(log["inner"].recompiles[0].told).startswith("x: shape: float32[2] -> float32[3]")
+### a call that is not shared differs in its function only
+class Model(eqx.Module):
+    weight: jax.Array
+    flag: bool = eqx.field(static=True, default=True)
+def make(scale): return canonopt.filter_jit(lambda model, x: x * model.weight * scale)
+model = Model(ones(4))
+for scale in (1.0, ones(4)): make(scale)(model, ones(4))
+= [len(function.causes()) for function in log.functions] == [1]
+= [change.kind for change in log.functions[0].causes()[0].changes] == ["function"]
 """)
 AGAIN = "was traced and compiled again"
 

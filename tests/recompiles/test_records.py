@@ -99,27 +99,6 @@ def test_dtypes_of_descriptions_are_those_in_a_trace():
         assert call_of(step, (value,), {}).leaves
 
 
-class Hostile:
-    """Whoever asks for an attribute gets an error, as of an unbound proxy."""
-
-    def __getattribute__(self, name):
-        raise RuntimeError(name)
-
-
-def test_an_object_that_raises_for_each_attribute_has_a_record():
-    with canonopt.compile_log() as log:
-        hostile = Hostile()
-
-        @jax.jit
-        def inner(x):
-            hostile  # noqa: B018
-            return x
-
-        inner(jnp.ones(2))
-        inner(jnp.ones(3))
-    assert str(log["inner"].recompiles[0].told).startswith("x: shape: float32[2] -> float32[3]")
-
-
 def test_optimizer_states_are_found_by_their_classes():
     class TrainState(typing.NamedTuple):
         params: object

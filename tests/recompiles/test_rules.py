@@ -19,7 +19,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import canonopt
 
 from ..support.generated import named_texts
-from ..support.scenarios import ones
 
 # A script, and below it what its report says, in this order: each text begins with "= ". JIT is any
 # jit, and OURS one of canonopt, which is not told to write it.
@@ -652,19 +651,3 @@ def test_a_trial_that_failed_is_no_error_of_the_user(restored_caches):
     titles = [cause.title for cause in log["<lambda>"].causes()]
     assert titles == ["was traced and compiled again, twice"]
     assert sum(cause.seconds for cause in log["<lambda>"].causes()) <= log["<lambda>"].seconds
-
-
-def test_a_call_that_is_not_shared_differs_in_its_function_only():
-    class Model(eqx.Module):
-        weight: jax.Array
-        flag: bool = eqx.field(static=True, default=True)
-
-    def make(scale):
-        return canonopt.filter_jit(lambda model, x: x * model.weight * scale)
-
-    model = Model(ones(4))
-    with canonopt.compile_log() as log:
-        for scale in (1.0, np.ones(4)):
-            make(scale)(model, ones(4))
-    ((cause,),) = [function.causes() for function in log.functions]
-    assert [change.kind for change in cause.changes] == ["function"]
