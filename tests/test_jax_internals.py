@@ -391,12 +391,12 @@ def nodes():
 
 def names_relied_on():
     """The private names of JAX in the source of `_jax_internals`, with their modules."""
-    modules, found = {}, set()
+    modules, found, packages = {}, set(), ("jax._src", "jax._src.interpreters")
     for node in nodes():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jax._src"):
             for alias in node.names:
                 path = f"{node.module}.{alias.name}"
-                is_module = importlib.util.find_spec(path) if node.module in PACKAGES else None
+                is_module = importlib.util.find_spec(path) if node.module in packages else None
                 if is_module:
                     modules[alias.asname or alias.name] = path
                 else:
@@ -414,18 +414,6 @@ def names_relied_on():
     return found
 
 
-PACKAGES = ("jax._src", "jax._src.interpreters")
-
-
-def private_attributes():
-    """Private attributes of objects that are neither modules nor canonopt's own."""
-    attributes = [node for node in nodes() if isinstance(node, ast.Attribute)]
-    own = {node.attr for node in attributes if ast.unparse(node.value) == "self"}
-    names = {node.attr for node in attributes}
-    public = {"_asdict", "_fields", "_getframe"}  # in spite of the underscore
-    return {name for name in names - own - public if re.match(r"_(?!_)", name)}
-
-
 def test_each_private_name_has_a_test_without_it():
     names = names_relied_on()
     covered = {
@@ -440,7 +428,11 @@ def test_each_private_name_has_a_test_without_it():
     # Without `_jit_info` nothing is known of the options of a jitted function, and without
     # `_graphdef` nothing of a module of Flax nnx, see above.
     of_modules = {name.rpartition(".")[2] for name in covered}
-    assert private_attributes() - of_modules == {"_graphdef", "_jit_info"}
+    attributes = [node for node in nodes() if isinstance(node, ast.Attribute)]
+    own = {node.attr for node in attributes if ast.unparse(node.value) == "self"}
+    public = {"_asdict", "_fields", "_getframe"}  # in spite of the underscore
+    others = {node.attr for node in attributes} - own - public - of_modules
+    assert {name for name in others if re.match(r"_(?!_)", name)} == {"_graphdef", "_jit_info"}
 
 
 # Functions that are recognized by their qualified names, with their modules.

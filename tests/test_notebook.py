@@ -85,13 +85,11 @@ def test_a_cell_that_runs_again_makes_its_function_again():
     assert "write: canonopt.filter_jit in place of eqx.filter_jit" in report
 
 
-QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
-
-
 def test_the_quickstart_runs_and_shows_what_was_compiled(monkeypatch):
     pytest.importorskip("sklearn")
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # for the kernel
-    notebook = nbformat.read(QUICKSTART, as_version=4)
+    path = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
+    notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells)
     nbclient.NotebookClient(notebook, timeout=600).execute()

@@ -80,19 +80,12 @@ def test_a_wrong_merge_is_seen(how):
     assert (unsound == theirs) == (how == "eager")
 
 
-CHANGES_AFTER_THE_BUILD = (
-    "rate = 0.25",
-    "step(lib.sgd(lambda c: rate), 'static')",
-    "s = lib.sgd(lambda c: rate)",
-    "rate = 0.5",
-    "step(s, 'static')",
-    "step(lib.sgd(lambda c: rate), 'static')",
-)
-
-
 def test_a_late_step_is_not_compared():
     """Where the build is rightly an optimizer that has been traced, no merge can get it right."""
-    program = Program(CHANGES_AFTER_THE_BUILD)
+    built, late = "step(lib.sgd(lambda c: rate), 'static')", "step(s, 'static')"
+    program = Program(
+        ("rate = 0.25", built, "s = lib.sgd(lambda c: rate)", "rate = 0.5", late, built)
+    )
     theirs, ours = run(program, optax), run(program, canonopt)
     assert theirs[0] != theirs[1] == theirs[2] == ours[2]
     assert ours[1] == ours[0] and compared(program).index == 1

@@ -57,11 +57,9 @@ def test_the_doctor_says_what_it_cannot_count(
         assert "TypeError" in done.stderr  # of the script, which needs the name too
 
 
-READER = "import sys; print(1, flush=True); sys.stdin.read(); 1/0"
-
-
 def test_a_closed_pipe_changes_neither_the_status_nor_the_files(tmp_path):
-    (tmp_path / "script.py").write_text(READER)
+    text = "import sys; print(1, flush=True); sys.stdin.read(); 1/0"
+    (tmp_path / "script.py").write_text(text)
     statuses = []
     for command in (PYTHON, [*DOCTOR, "--json", "report.json", "--html", "report.html"]):
         with started(*command, "script.py", cwd=tmp_path, env={"PYTHONUNBUFFERED": ""}) as process:

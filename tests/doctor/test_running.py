@@ -229,11 +229,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-def rows_of(done):
-    rows = re.findall(r"^step +(\d+ +\d+) ", done.stderr, re.MULTILINE)
-    return [" ".join(row.split()) for row in rows]
-
-
 # What a script may import, or do, before it runs `grows`.
 FIRST = ("import equinox", "import canonopt; canonopt.hoist", "import flax", "import jaxlib")
 CLOSES = "import os; os.closerange(3, 1000); os.chdir(os.sep)"
@@ -259,7 +254,8 @@ def test_each_process_is_watched(command, counts, out, folder):
     arguments = shlex.split(command.format(python=sys.executable))
     done = run(*DOCTOR, "--streams", "streams", *arguments, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert rows_of(done) == [counts], done.stderr
+    rows = re.findall(r"^step +(\d+ +\d+) ", done.stderr, re.MULTILINE)
+    assert [" ".join(row.split()) for row in rows] == [counts], done.stderr
     assert out in done.stdout
     assert done.stderr.count("  expected: 2 programs are few, x: shape: ") == 1
     assert "illed" not in done.stderr

@@ -94,11 +94,9 @@ STABLE = [
 ]
 
 
-def name_of(fn):
-    return getattr(fn, "__qualname__", None) or fn.__name__
-
-
-@pytest.mark.parametrize("fn", STABLE, ids=name_of)
+@pytest.mark.parametrize(
+    "fn", STABLE, ids=lambda fn: getattr(fn, "__qualname__", None) or fn.__name__
+)
 def test_what_is_stable_comes_back_unchanged(fn):
     assert hoist(fn) is fn
     assert hoist(fn, strict=True) is fn

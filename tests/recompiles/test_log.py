@@ -1,6 +1,5 @@
 """`CompileLog`: what it keeps apart, counts together and prints, for functions and for lines."""
 
-import itertools
 import re
 import types
 
@@ -292,17 +291,12 @@ def test_a_few_shapes_or_shapes_of_many_kinds_are_expected(shapes):
     assert (causes, line.is_expected, line.lost_seconds) == ([], True, 0)
 
 
-def loss(x):
-    return sum([jnp.sum(operation(x)) for operation in OPERATIONS])  # many
-
-
-OPERATIONS = [
-    getattr(jnp, n)
-    for n in ["sin", "cos", "tan", "exp", "log", "tanh", "cosh", "sinh", "abs", "square"]
-]
-
-
 def test_operations_that_are_compiled_one_by_one_are_one_line_and_expected():
+    operations = [getattr(jnp, n) for n in "sin cos tan exp log tanh cosh sinh abs square".split()]
+
+    def loss(x):
+        return sum([jnp.sum(operation(x)) for operation in operations])  # many
+
     jax.clear_caches()
     x = array(8)
     with canonopt.compile_log() as log:
@@ -366,15 +360,12 @@ class Model:
 def library(tmp_path, monkeypatch, request):
     """A package that is installed, whatever its name."""
     folder = tmp_path / request.param
-    name = f"some_library_{next(NAMES)}"
+    name = f"some_library_{tmp_path.name}"
     (folder / f"{name}-1.dist-info").mkdir(parents=True)
     (folder / f"{name}-1.dist-info" / "RECORD").write_text(f"{name}.py,,\n")
     (folder / f"{name}.py").write_text(LIBRARY)
     monkeypatch.syspath_prepend(folder)
     return __import__(name)
-
-
-NAMES = itertools.count()
 
 
 def test_a_function_is_a_librarys_if_its_file_is_installed(library):

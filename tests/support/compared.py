@@ -86,10 +86,13 @@ def clipped(rate, limit=1.0):
     return canonopt.chain(canonopt.clip(limit), canonopt.sgd(rate))
 
 
-def on_mesh(value, spec):
+def on_mesh(spec):
+    return NamedSharding(Mesh(np.array(jax.devices()), ("data",)), spec)
+
+
+def array(value, spec):
     """Return an array of which each process has a half, or the whole, as `spec` says."""
-    sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), spec)
-    return jax.make_array_from_process_local_data(sharding, np.full(2, value, np.float32))
+    return jax.make_array_from_process_local_data(on_mesh(spec), np.full(2, value, np.float32))
 
 
 def cases(process):
@@ -103,7 +106,7 @@ def cases(process):
     yield "dynamic", canonopt.adam(canonopt.dynamic(1e-3))
     yield "model", Model(3)
     yield "several", (clipped(0.1), Model(3), object(), jax.nn.relu, jnp.float32, slice(2))
-    yield "halves", on_mesh(process, P("data"))
+    yield "halves", array(process, P("data"))
     yield "state of libraries", (logging.getLogger(str(process)), np.random.default_rng(process))
     yield "around itself", (items := [1], items.append(items))
     yield "on demand", (made := Lazy(), made.value if other else 1)
@@ -118,11 +121,12 @@ def cases(process):
     yield "factory", canonopt.sgd(1e-3) if other else canonopt.adam(1e-3)
     yield "static", (canonopt.sgd(0.1), Model(3, "gelu" if other else "relu"))
     yield "weight", eqx.tree_at(lambda m: m.layer.bias, Model(3), jnp.ones(3) * other)
-    yield "replicated", on_mesh(process, P())
+    yield "replicated", array(process, P())
     yield "plain", (re.compile("b" if other else "a"),)
     yield "dtype of NumPy", np.float64(1) if other else np.float32(1)
     yield "dtype", {"w": jnp.ones(2, jnp.bfloat16 if other else jnp.float32)}
-    yield "sharding", struct(P("data") if other else P())
+    sharding = on_mesh(P("data") if other else P())
+    yield "sharding", {"w": jax.ShapeDtypeStruct((8,), jnp.float32, sharding=sharding)}
     yield "longer", [1, 2, 3] if other else [1, 2]
     yield "added", Two(other)
     yield "number", 1 if other else 1.0
@@ -130,11 +134,6 @@ def cases(process):
     yield "slots", Scale(2.0 if other else 1.0)
     yield "another method", with_method(process)
     yield "global", with_names({"bias"} if other else set(NAMES))
-
-
-def struct(spec):
-    mesh = Mesh(np.array(jax.devices()), ("data",))
-    return {"w": jax.ShapeDtypeStruct((8,), jnp.float32, sharding=NamedSharding(mesh, spec))}
 
 
 def error_of(value, **options):
