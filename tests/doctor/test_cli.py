@@ -11,6 +11,7 @@ import pytest
 
 from canonopt.__main__ import main
 
+from ..support.counting import fresh
 from ..support.doctor import DOCTOR, PYTHON, as_lines, importable, records_of, run, started
 
 # Moves a name of JAX in the process of the script, before canonopt listens there.
@@ -109,14 +110,7 @@ def stream(tmp_path_factory):
     """A stream in which `step` is traced and compiled three times, and `other` compiled twice."""
 
     def run():
-        @jax.jit
-        def step(x):
-            return x + 1
-
-        @jax.jit
-        def other(x):
-            return x + 1
-
+        step, other = (jax.jit(fresh(name)[0]) for name in ("step", "other"))
         for size in (1, 2, 3):
             step(jnp.ones(size))
             other(jax.device_put(jnp.ones(1), jax.devices()[0] if size > 1 else None))

@@ -14,7 +14,7 @@ import canonopt
 from canonopt._doctor.stream import StreamRecorder, read
 from canonopt._recompiles import listeners
 
-from ..support.counting import in_threads
+from ..support.counting import fresh, in_threads
 from ..support.doctor import as_lines, read_back, records_of
 
 pytestmark = pytest.mark.usefixtures("restored_caches")
@@ -32,13 +32,7 @@ def causes(log):
 def work():
     """Recompiles of each kind: of a trace, of a compile only, a failed one, a backward pass."""
 
-    @jax.jit
-    def grown(x):
-        return x + 1
-
-    @jax.jit
-    def committed(x):
-        return x + 1
+    grown, committed = (jax.jit(fresh(name)[0]) for name in ("grown", "committed"))
 
     @jax.jit
     def failing(x):
@@ -136,15 +130,13 @@ def test_a_trace_may_interrupt_the_writing_of_a_line():
 
 
 def test_threads_write_whole_lines_with_counts_that_grow(tmp_path):
+    step = jax.jit(fresh()[0])
+
+    def calls(offset):
+        for size in range(offset, offset + 5):
+            step(jnp.ones(size))
+
     def run():
-        def calls(offset):
-            for size in range(offset, offset + 5):
-                step(jnp.ones(size))
-
-        @jax.jit
-        def step(x):
-            return x + 1
-
         in_threads(*(functools.partial(calls, 10 * i) for i in range(1, 5)))
 
     records = records_of(run, everywhere=True)
