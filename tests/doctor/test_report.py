@@ -10,19 +10,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from canonopt._doctor.forms import (
-    as_annotations,
-    as_colored_text,
-    as_html,
-    as_json,
-    as_perfetto,
-    as_text,
-    title,
-    told,
-    verdict,
-)
+from canonopt._doctor import forms
 from canonopt._recompiles import Entry, FunctionLog
 
+from ..support.counting import fresh
 from ..support.doctor import HOSTILE, report_of, report_of_logs
 
 AVOIDABLE = None  # has causes in place of a verdict
@@ -58,10 +49,7 @@ def differentiated():
 
 
 def traced_only():
-    @jax.jit
-    def step(x):
-        return x + 1
-
+    step = jax.jit(fresh()[0])
     jax.eval_shape(step, jnp.ones(1))
     step(jnp.ones(2))  # the first program: no call needs that of the shapes
     jax.eval_shape(step, jnp.ones(3))  # traced again
@@ -101,32 +89,32 @@ GROWN = "was traced and compiled again"
 )
 def test_a_cause_is_told_once_and_what_need_not_be_is_found(runs, expected, titles, lines):
     report = report_of(*runs)
-    text = as_text(report)
-    assert (verdict(report), report["recompiled"]) == (expected, expected is AVOIDABLE)
+    text = forms.as_text(report)
+    assert (forms.verdict(report), report["recompiled"]) == (expected, expected is AVOIDABLE)
     assert (report["lost_seconds"] > 0) == (expected is AVOIDABLE)
     assert expected is None or f"\n{expected}\n" in text
-    causes = [cause for function in told(report) for cause in function["causes"]]
-    assert [title(cause, report) for cause in causes] == titles
+    causes = [cause for function in forms.told(report) for cause in function["causes"]]
+    assert [forms.title(cause, report) for cause in causes] == titles
     assert {*lines} <= {*text.splitlines()}
     assert "details omitted" not in text and "write:" not in text
 
 
 def test_what_is_expected_in_one_process_may_be_avoidable_in_another():
     report = report_of(grown(1, 2), grown(*range(1, 9)))
-    (step,) = (function for function in told(report) if function["name"] == "step")
-    titles = [title(cause, report) for cause in step["causes"]]
+    (step,) = (function for function in forms.told(report) if function["name"] == "step")
+    titles = [forms.title(cause, report) for cause in step["causes"]]
     assert titles == [f"{GROWN}, once, in p0", f"{GROWN}, 7 times, in p1"]
     assert [cause["is_avoidable"] for cause in step["causes"]] == [False, True]
 
 
 def test_the_table_has_the_most_of_one_process():
     jax.clear_caches()  # so that there are helpers, too
-    text = as_text(report_of(grown(1, 2, 3), grown(1, 2, 3), grown(4)))
+    text = forms.as_text(report_of(grown(1, 2, 3), grown(1, 2, 3), grown(4)))
     rows = r"^function +traces +compiles .*\nstep +3 +3 +\d"
     assert re.search(rows, text, re.MULTILINE)
     names = "p0 (pid 1) on host, p1 (pid 1) on host, p2 (pid 1) on host"
     assert f"\nprocesses: {names}. The table has the most of one process\n" in text
-    text = as_text(report_of(*[grown(1)] * 9, grown(1, 2)))
+    text = forms.as_text(report_of(*[grown(1)] * 9, grown(1, 2)))
     assert re.search(r"^step +2 +2 ", text, re.MULTILINE)
     assert "p7 (pid 1) on host, and 2 more. " in text
 
@@ -136,7 +124,7 @@ def test_a_line_that_costs_a_tenth_of_the_time_has_a_row():
     (line,) = report["lines"]
     for seconds, total, name in ((0.9, 0.9, "JAX"), (2.0, 9.0, line["name"]), (2.0, 21.0, "JAX")):
         lines = [{**line, "seconds": seconds}]
-        assert f"\n{name}" in as_text({**report, "lines": lines, "compile_seconds": total})
+        assert f"\n{name}" in forms.as_text({**report, "lines": lines, "compile_seconds": total})
 
 
 def test_the_most_expensive_function_comes_first_and_says_what_it_omits():
@@ -148,10 +136,10 @@ def test_the_most_expensive_function_comes_first_and_says_what_it_omits():
 
     dear = log("dear", 6 / 64, traces=162)
     report = report_of_logs(log("cheap", 1.0), dear, log("medium", 2.0))
-    assert [function["name"] for function in told(report)] == ["dear", "medium", "cheap"]
+    assert [function["name"] for function in forms.told(report)] == ["dear", "medium", "cheap"]
     assert [each["name"] for each in report["findings"]] == ["cheap", "dear", "medium"]
     assert report["lost_seconds"] == 12.0
-    assert "\n  and 98 times more, details omitted\n" in as_text(report)
+    assert "\n  and 98 times more, details omitted\n" in forms.as_text(report)
 
 
 # --- forms ----------------------------------------------------------------------------------------
@@ -187,7 +175,7 @@ def test_json_has_everything():
             f = lambda x: x + 1  # noqa: E731
             step(jnp.ones(3), f=f)
 
-    found = json.loads(as_json(report_of(run)))
+    found = json.loads(forms.as_json(report_of(run)))
     assert set(found) == {
         *("version", "command", "seconds", "status", "compile_seconds", "lost_seconds"),
         *("recompiled", "findings", "lines", "problems", "notes", "processes"),
@@ -218,11 +206,11 @@ def test_json_has_everything():
 def test_text_tells_the_first_of_many_and_the_page_all(hostile):
     runs = [grown(1, 2, 3, name=name, keys="abcdef") for name in "abcdefghijkl"]
     report = report_of(lambda: [run() for run in runs])
-    text, page = as_text(report), as_html(report)
+    text, page = forms.as_text(report), forms.as_html(report)
     assert page.count("tree[&#x27;a&#x27;]: shape: ") == 12
     assert text.count(": shape: ") == 3 * 10 and text.count("\n    and 3 more differences\n") == 10
     assert "\nand 2 more functions or lines: --html shows them\n" in text
-    text = as_text(hostile)
+    text = forms.as_text(hostile)
     assert "and 17 more differences" in text
     assert "failed while traced, once" in text
     assert "was traced and compiled again, 3 times" in text
@@ -234,23 +222,23 @@ def test_text_for_a_terminal_has_colors_if_rich_is_installed(has_rich, hostile, 
         pytest.importorskip("rich")
     else:
         monkeypatch.setitem(sys.modules, "rich.console", None)
-    text = as_colored_text(hostile)
+    text = forms.as_colored_text(hostile)
     assert ("\x1b[" in text) == has_rich
-    assert re.sub(r"\x1b\[[\d;]*m", "", text) == as_text(hostile)
+    assert re.sub(r"\x1b\[[\d;]*m", "", text) == forms.as_text(hostile)
 
 
 def test_nothing_gets_into_the_page_unescaped(hostile):
-    text = as_html(hostile)
+    text = forms.as_html(hostile)
     assert HOSTILE not in text and html.unescape(text).count(HOSTILE) > 5
     assert not re.search(r"<script|<link|src=|url\(|@import", text)  # it needs no other file
     shown = html.unescape(re.sub("<[^>]*>", "", text))
-    assert as_text(hostile).split() == shown.partition("\n}")[2].split()
+    assert forms.as_text(hostile).split() == shown.partition("\n}")[2].split()
 
 
 def test_a_timeline_has_each_stage_of_each_function():
     runs = [grown(1, 2, 3, name=name, keys="abcdef") for name in "abcdef"]
     report = report_of(lambda: [run() for run in runs])
-    events = json.loads(as_perfetto(report))["traceEvents"]
+    events = json.loads(forms.as_perfetto(report))["traceEvents"]
     rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert [*rows.values()][:6] == [*"abcdef"]
     found = [e for e in events if e["ph"] == "X" and rows[e["pid"], e["tid"]] == "a"]
@@ -280,8 +268,10 @@ def test_annotations_name_the_file_and_the_line(hostile):
         for n in range(6):
             step(jnp.ones(2), n)
 
-    (line,) = as_annotations(report_of(grow)).splitlines()
+    (line,) = forms.as_annotations(report_of(grow)).splitlines()
     place = rf"file=.*test_report.py,line={grow.__code__.co_firstlineno + 1},"
     head = "title=<lambda> was traced and compiled again%2C 5 times"
     assert re.match(rf"::warning {place}{head}::n: static value: 0 -> 1%0A", line)
-    assert all(found.startswith("::warning ") for found in as_annotations(hostile).splitlines())
+    assert all(
+        found.startswith("::warning ") for found in forms.as_annotations(hostile).splitlines()
+    )
