@@ -144,18 +144,24 @@ class Run:
     """One run of tests, in a process of its own."""
 
     def __init__(
-        self, source: Path, folder: Path, cwd: Path | None, arguments: Sequence[str]
+        self,
+        source: Path,
+        folder: Path,
+        cwd: Path | None,
+        arguments: Sequence[str],
+        python: Path | str = sys.executable,
+        env: dict[str, str] | None = None,
     ) -> None:
         folder.mkdir()
         self._notes, self._log = folder / "notes.json", folder / "log"
         # Neither the settings of the package that is tested, nor a cache in its folder.
-        command = [sys.executable, "-m", "pytest", "-c", os.devnull, "-p", "no:cacheprovider"]
+        command = [str(python), "-m", "pytest", "-c", os.devnull, "-p", "no:cacheprovider"]
         command += ["-q", "-p", "noting", f"--rootdir={source}", f"--notes={self._notes}"]
-        # The plugin, and the canonopt of this process.
+        # The plugin, and the canonopt of this process, unless that of an environment is tested.
         paths = os.pathsep.join(map(str, (HERE, Path(canonopt.__file__).parents[1])))
         # The installed package is tested. Optax's test of sharding asks for eight devices itself,
         # but too late when other tests are run before.
-        env = {"PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
+        env = env or {"PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
         if source == OPTAX:
             env["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
         with open(self._log, "w") as log:

@@ -18,8 +18,8 @@ class Environment:
     def __init__(self, folder: Path, package: Package, project: Path) -> None:
         self.folder = folder
         self.package = package
-        self._python = folder / "env" / "bin" / "python"
-        if not self._python.exists():
+        self.interpreter = folder / "env" / "bin" / "python"
+        if not self.interpreter.exists():
             venv.create(folder / "env", with_pip=True)
         exact = (f"{package.name}=={package.version}", f"jax=={package.jax}", *WITH)
         self.pip("install", *exact, str(project), "pytest", *package.requirements.split())
@@ -31,7 +31,7 @@ class Environment:
 
     def python(self, *arguments: object) -> str:
         """Return what the command prints. Raise with the line that says what went wrong."""
-        command = [str(self._python), *map(str, arguments)]
+        command = [str(self.interpreter), *map(str, arguments)]
         env = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(__file__).parent)}
         done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=self.folder)
         if done.returncode:
@@ -39,15 +39,3 @@ class Environment:
             errors = re.findall(r"^(?:[\w.]*Error|ERROR)\b.*", done.stderr, re.MULTILINE)
             raise RuntimeError(errors[-1] if errors else f"exit status {done.returncode}")
         return done.stdout
-
-    def start(
-        self, *arguments: object, log: Path, cwd: Path, paths: list[Path]
-    ) -> subprocess.Popen:
-        """A process that writes to `log`, with `paths` to import from."""
-        env = os.environ | {
-            "JAX_PLATFORMS": "cpu",
-            "PYTHONPATH": os.pathsep.join(map(str, paths)),
-        }
-        command = [str(self._python), *map(str, arguments)]
-        with open(log, "w") as file:
-            return subprocess.Popen(command, env=env, cwd=cwd, stdout=file, stderr=file)

@@ -1,8 +1,6 @@
 """A package's own tests, with Optax's factories and with canonopt's."""
 
 import collections
-import json
-import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -29,19 +27,13 @@ def compare(environment: Environment, package: Package, checkout: str | None) ->
 
 
 def run(environment: Environment, package: Package, source: Path, way: str) -> dict[str, Any]:
-    notes, log = (environment.folder / f"{way}.{ending}" for ending in ("json", "log"))
-    notes.unlink(missing_ok=True)
-    # Not the package's own settings, which ask for plugins that have nothing to do with this.
-    command = ["-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
-    command += ["-p", "noting", f"--notes={notes}", f"--rootdir={source}"]
-    command += ["--change", "optax_factories"] if way == "replaced" else []
-    tests = (source / test for test in package.tests.split())
-    command += [*package.options.split(), "-k", package.expression, *tests]
-    process = environment.start(*command, log=log, cwd=source, paths=[suites.HERE])
-    if process.wait() not in (0, 1):  # neither all passed nor some failed
-        *_, last = ("nothing was printed", *log.read_text().strip().splitlines())
-        raise RuntimeError(f"pytest ended with {process.returncode}: {last}")
-    return json.loads(notes.read_text())
+    folder = environment.folder / way
+    shutil.rmtree(folder, ignore_errors=True)
+    tests = (str(source / test) for test in package.tests.split())
+    arguments = [*package.options.split(), "-k", package.expression, *tests]
+    arguments += ["--change", "optax_factories"] if way == "replaced" else []
+    env = {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(suites.HERE)}
+    return suites.Run(source, folder, source, arguments, environment.interpreter, env).notes()
 
 
 def download(environment: Environment, package: Package) -> Path:
