@@ -1,6 +1,7 @@
 """The comparison of two saved runs: the programs that only the second compiled."""
 
 import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,16 +11,6 @@ from canonopt.__main__ import main
 from canonopt._doctor.forms import as_json
 
 from ..support.doctor import report_of
-
-
-@pytest.fixture
-def saved(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def save(name, run):
-        (tmp_path / name).write_text(as_json(report_of(run)))
-
-    return save
 
 
 def trained(*sizes, n=1, fits=1, others=()):
@@ -74,10 +65,11 @@ STEP, EVALUATE = (rf"{name} \(.*test_comparing.py:\d+\)" for name in ("step", "e
         ),
     ],
 )
-def test_new_programs_have_what_differs(first, second, counts, expected, saved, capsys):
-    saved("one.json", first)
-    saved("two.json", second)
-    assert main(["doctor", "--compare", "one.json", "two.json"]) == 0
+def test_new_programs_have_what_differs(first, second, counts, expected, tmp_path, capsys):
+    paths = [str(tmp_path / name) for name in ("one.json", "two.json")]
+    for path, run in zip(paths, (first, second), strict=True):
+        Path(path).write_text(as_json(report_of(run)))
+    assert main(["doctor", "--compare", *paths]) == 0
     table, _, found = capsys.readouterr().out.partition("\n\n")
     assert re.search(rf"^  step +{counts} +{counts} +[\d.]+ -> [\d.]+$", table, re.M), table
     assert re.search(r"^  eager operations +\d+ -> \d+$", table, re.M)

@@ -667,12 +667,10 @@ def fit(push, get):
         push(old)
         return y
     return jit(step)(x)
-(push, one), (_, two) = make(1.0), make(1.0)
-yield fit(push, one)
-yield fit(push, two)
-(push, one), (_, two) = make(xs), make(xs)
-yield fit(push, one)
-yield fit(push, two)
+for n in (1.0, xs):
+    (push, one), (_, two) = make(n), make(n)
+    yield fit(push, one)
+    yield fit(push, two)
 ### objects that are looked up
 def fit(t):
     yield jit(lambda x: x * (2.0 if t is trainer else 3.0) + t.w)(x)
