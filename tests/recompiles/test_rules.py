@@ -1,24 +1,14 @@
 """The line to write: it fits the argument, the leaf and the failure."""
 
-import dataclasses
-import functools
 import re
-import types
 
-import equinox as eqx
-import flax
 import jax
 import jax.numpy as jnp
-import numpy as np
-import optax
 import pytest
-from flax import nnx
-from flax.training import train_state
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import canonopt
 
-from ..support.generated import named_texts
+from ..support.generated import HEAD, named_texts
 
 # A script, and below it what its report says, in this order: each text begins with "= ". JIT is any
 # jit, and OURS one of canonopt, which is not told to write it.
@@ -608,12 +598,15 @@ with jax.debug_nans(True): make()(1.0)
 """)
 if jax.__version_info__ < (0, 10):  # which has no names to its key
     del TOLD["metadata around the call"]
-NAMES = {
-    **{"dataclasses": dataclasses, "flax": flax, "types": types},
-    **{"functools": functools, "jax": jax, "jnp": jnp, "np": np, "eqx": eqx, "optax": optax},
-    **{"canonopt": canonopt, "nnx": nnx, "TrainState": train_state.TrainState, "Mesh": Mesh},
-    **{"NamedSharding": NamedSharding, "PartitionSpec": PartitionSpec},
-}
+NAMES = {"__name__": "script"}
+exec(
+    f"""{HEAD}
+import flax
+from flax import nnx
+from flax.training.train_state import TrainState
+from jax.sharding import Mesh, NamedSharding, PartitionSpec""",
+    NAMES,
+)
 
 
 @pytest.mark.parametrize("name", TOLD)
@@ -623,7 +616,7 @@ def test_what_is_told(name):
     jits = ("jax.jit", "eqx.filter_jit", "canonopt.jit", "canonopt.filter_jit")
     for jit in jits[2:] if "OURS" in source else jits if "JIT" in source else jits[:1]:
         with canonopt.compile_log() as log:
-            exec(re.sub("JIT|OURS", jit, source), {"__name__": "script", **NAMES})
+            exec(re.sub("JIT|OURS", jit, source), NAMES.copy())
         causes = [cause for function in log.functions for cause in function.causes()]
         # What is expected has one line, and all that is told of it on demand.
         full = [line for cause in causes for line in cause.lines(in_full=True)]
