@@ -29,18 +29,12 @@ from canonopt._recompiles import StaleRead, StaleWatch
 from canonopt.errors import StaleReadError
 
 from ..support.counting import JITS, in_threads
-from ..support.generated import named_texts, pairs, rows
+from ..support.generated import HEAD, named_texts, pairs, rows
 
 X = jnp.arange(3.0)
 
 PREAMBLE = '''
-import dataclasses, functools, sys, types
-import equinox as eqx
 import flax.linen, flax.nnx
-import jax
-import jax.numpy as jnp
-import numpy as np
-import canonopt, optax
 X = jnp.arange(3.0)
 rate = 1.0
 config = {"lr": 0.1, "layers": [1, 2], "name": "a", "inner": {"lr": 0.1}}
@@ -228,7 +222,7 @@ def made(name: str) -> tuple[str | None, Any, Callable[[], None]]:
     """The value that is told of, the function to jit, and what makes the change."""
     path, source, change = PROGRAMS[name]
     space: dict[str, Any] = {"__name__": "program"}
-    exec(f"{PREAMBLE}{source}", space)
+    exec(f"{HEAD}{PREAMBLE}{source}", space)
     return path, space["step"], lambda: exec(change, space)
 
 
