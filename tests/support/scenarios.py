@@ -8,11 +8,11 @@ with other arguments.
 
 import dataclasses
 import functools
-import inspect
 import linecache
 import types
 import typing
 from collections.abc import Callable, Iterator
+from inspect import signature
 from typing import Any
 
 import attrs
@@ -60,10 +60,7 @@ class Scenario:
     run: Callable[..., Any]
     jits: tuple[str, ...]
     says: tuple[Says, ...]
-
-    @property
-    def can_be_fixed(self) -> bool:
-        return "fixed" in inspect.signature(self.run).parameters
+    can_be_fixed: bool
 
 
 SCENARIOS: list[Scenario] = []
@@ -75,7 +72,8 @@ def scenario(
     """Add a scenario about which canonopt says one thing: `words` are the fields of `Says`."""
 
     def add(run: Callable) -> Callable:
-        SCENARIOS.append(Scenario(run.__name__.replace("_", " "), run, jits, (Says(*words),)))
+        name, can_be_fixed = run.__name__.replace("_", " "), "fixed" in signature(run).parameters
+        SCENARIOS.append(Scenario(name, run, jits, (Says(*words),), can_be_fixed))
         return run
 
     return add
@@ -84,8 +82,9 @@ def scenario(
 def calls(table: str) -> None:
     """Add scenarios that call a jitted function with different arguments in turn.
 
-    In each row: the name, the function, its arguments in each call, the fields of each `Says`, and
-    in some the only jit, or `static` and an argument that is last and passed by name.
+    In each row: the name, the function, its arguments in each call, which may say what is `fixed`,
+    the fields of each `Says`, and in some the only jit, or `static` and an argument that is last
+    and passed by name.
     """
     for name, function, arguments, *rest in rows(table):
         count = len(rest) // 5 * 5
@@ -94,12 +93,13 @@ def calls(table: str) -> None:
         source, file = f"lambda {function}", f"/{len(SCENARIOS)}/scenarios.py"
         linecache.cache[file] = len(source), None, [source], file  # chex counts by the source
         run = functools.partial(_call, compile(source, file, "eval"), arguments, static)
-        SCENARIOS.append(Scenario(name, run, (option,) if option else (PLAIN, FILTERED), says))
+        jits = (option,) if option else (PLAIN, FILTERED)
+        SCENARIOS.append(Scenario(name, run, jits, says, "fixed" in arguments))
 
 
-def _call(made: types.CodeType, arguments: str, static: str, jit: Jit) -> None:
+def _call(made: types.CodeType, arguments: str, static: str, jit: Jit, fixed: bool = False) -> None:
     step = jit(named(eval(made, globals())), static=static or ())
-    for args in eval(f"[{arguments}]", globals()):
+    for args in eval(f"[{arguments}]", globals() | {"fixed": fixed}):
         # A static argument is passed by name, which works for every kind of jit.
         step(*args[:-1], **{static: args[-1]}) if static else step(*args)
 
@@ -258,17 +258,9 @@ calls(r"""
 a callable with another captured value | x, fn: fn(x) | \
     (ones(3), scaling(scale)) for scale in (2.0, 3.0) | fn | callable | \
     captured variable 'scale' 2.0 | captured variable 'scale' 3.0 | fn .*array | static fn
-""")
-
-
-@scenario(*("fn", "callable", "scaled", "made by the same code"), r"fn once, or as canonopt\.hoist")
-def a_callable_made_again(jit, fixed=False):
-    step = jit(named(lambda x, fn: fn(x)), static="fn")
-    for _ in range(2):
-        step(ones(3), fn=canonopt.hoist(scaling(2.0)) if fixed else scaling(2.0))
-
-
-calls(r"""
+a callable made again | x, fn: fn(x) | \
+    (ones(3), canonopt.hoist(scaling(2.0)) if fixed else scaling(2.0)) for _ in range(2) | fn | \
+    callable | scaled | made by the same code | fn once, or as canonopt\.hoist | static fn
 another function | x, fn: fn(x) | (ones(3), jnp.sin), (ones(3), jnp.cos) | \
     fn | callable | sin | cos | fn .* | static fn
 """)
