@@ -5,14 +5,12 @@ Whether that matters is found out apart from canonopt: by lowering `step` before
 """
 
 import collections
-import gc
 import itertools
 import logging
 import queue
 import threading
 import time
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -467,6 +465,20 @@ for call in range(12):
     table[5] = 7.0 if call > 4 else 0.0
     step(X)
 = [5 < report.since < 12 for report in reports] == [True]
+### nothing is kept alive
+import gc, weakref
+class Big:
+    def __init__(self):
+        self.scale = 2.0
+        self.settings = {"self": self}
+        self.step = jax.jit(lambda x: self.scale * self.settings["self"].scale * x)
+big = Big()
+big.step(X), big.step(X)
+reference = weakref.ref(big)
+del big
+jax.clear_caches()
+gc.collect()
+yield reference(), None
 ### other threads are watched too
 step = jitted()
 in_threads(lambda: run(step, 1.0, 2.0))
@@ -758,23 +770,6 @@ def test_a_report_that_raises_hides_none():
     with pytest.raises(StaleReadError), canonopt.assert_not_stale(), Collected() as reports:
         run(step, 1.0, 2.0)
     assert len(reports) == 1
-
-
-def test_nothing_is_kept_alive():
-    class Big:
-        def __init__(self) -> None:
-            self.scale = 2.0
-            self.settings = {"self": self}
-            self.step = jax.jit(lambda x: self.scale * self.settings["self"].scale * x)
-
-    with Collected():
-        big = Big()
-        big.step(X), big.step(X)
-        reference = weakref.ref(big)
-        del big
-        jax.clear_caches()
-        gc.collect()
-        assert reference() is None
 
 
 def test_what_canonopt_fails_to_find_out_is_said_and_stops_no_step(monkeypatch: Any):

@@ -62,18 +62,6 @@ def mlp(seed=0, **kwargs):
     return eqx.nn.MLP(2, 2, 4, 2, key=jax.random.key(seed), **kwargs)
 
 
-def assert_same(ours, theirs):
-    """The same structures, types and values, and the same objects where they are not arrays."""
-    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
-    for our, their in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        assert type(our) is type(their)
-        if isinstance(our, jax.Array):
-            assert (our.dtype, our.weak_type) == (their.dtype, their.weak_type)
-            np.testing.assert_array_equal(our, their)
-        else:
-            assert our is their or our == their
-
-
 def observed(jit, function, calls):
     """Return what some calls return, and the numbers of traces and compiles after each of them."""
     jitted, count = counted(function, jit)
@@ -131,8 +119,16 @@ def test_arguments_and_results_are_those_of_equinox(name):
     theirs = observed(eqx.filter_jit, plus_one, calls)
     ours = observed(canonopt.filter_jit, plus_one, calls)
     for (our, *our_counts), (their, *their_counts) in zip(ours, theirs, strict=True):
-        assert_same(our, their)
         assert our_counts == their_counts
+        assert jax.tree.structure(our) == jax.tree.structure(their)
+        # The same types and values, and the same objects where they are not arrays.
+        for one, other in zip(jax.tree.leaves(our), jax.tree.leaves(their), strict=True):
+            assert type(one) is type(other)
+            if isinstance(one, jax.Array):
+                assert (one.dtype, one.weak_type) == (other.dtype, other.weak_type)
+                np.testing.assert_array_equal(one, other)
+            else:
+                assert one is other or one == other
 
 
 SETUP = """

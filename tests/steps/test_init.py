@@ -126,17 +126,13 @@ def described(tree):
     return found
 
 
-def abstract(tree):
-    return jax.tree.map(struct_of, tree)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_state_is_that_of_arrays_without_the_arrays(name, kind):
     optim = build("canonopt", name)
     params, state = prepared(optim, KINDS[kind]())
-    structs, x = abstract(params), struct_of(catalogue.batch())
+    structs, x = jax.tree.map(struct_of, params), struct_of(catalogue.batch())
     before = {*map(id, jax.live_arrays())}
     found = canonopt.init_like_grads(structs, catalogue.loss_fn, x, optim=optim)
     assert before.issuperset(map(id, jax.live_arrays()))
