@@ -330,6 +330,15 @@ def test_a_default_that_may_change_is_copied_into_the_field():
     assert updates_of(spec.replace(rate=0.25))["w"] == [-0.5, -0.5]
 
 
+def test_what_is_given_does_not_change_with_an_equal_default():
+    def function(rates={"w": 0.5}):  # noqa: B006
+        return optax.stateless(lambda updates, _: jax.tree.map(lambda u: u * rates["w"], updates))
+
+    spec = canonopt.canonical(function)({"w": 0.5})
+    function.__defaults__[0]["w"] = 2.0
+    assert updates_of(spec)["w"] == [0.5, 0.5]
+
+
 def test_a_set_whose_order_no_copy_has_is_passed_on_and_not_merged():
     build = canonopt.canonical(lambda names: optax.sgd({9: 0.25, 2: 0.5}[next(iter(names))]))
     crowded = set(range(100))
