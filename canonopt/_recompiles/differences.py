@@ -541,6 +541,12 @@ class Difference:
         return f"jnp.{after.dtype}" if is_one else "dtype"
 
     @property
+    def with_leaf(self) -> str:
+        """Return words on a leaf that a pytree has only since a later call."""
+        is_new = self.before.kind in ("missing", "none") and self.path != self.root
+        return f", with {self.path}" if is_new else ""
+
+    @property
     def of_updates(self) -> str:
         """Return words on a float leaf inside an argument, since updates may widen the leaf."""
         is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))

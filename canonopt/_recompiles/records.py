@@ -655,8 +655,8 @@ class Call:
     modules_of_flax: set[str] = attrs.field(factory=set)
     # The names that advice may use at the place of the call.
     caller: Caller = attrs.field(factory=Caller)
-    # By the text of a sharding of a committed array: the code for it at the place of the call.
-    places: dict[str, str | None] = attrs.field(factory=dict)
+    # The code at the place of the call for the sharding of a committed array, by text and memory.
+    places: dict[tuple[str | None, str | None], str | None] = attrs.field(factory=dict)
     # Whether JAX jits its own wrapper around the user's function, as for `jax.pmap`.
     is_jitted_by_jax: bool = False
     is_jitted_by_canonopt: bool = False
@@ -836,9 +836,9 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
         return
     if _is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
         leaf = leaves[path] = array_leaf(value)
-        if leaf.sharding is not None and leaf.sharding not in call.places:
-            code = code_of_sharding(value.sharding, call.caller.variables)
-            call.places[leaf.sharding] = code
+        place = leaf.sharding, leaf.memory_kind
+        if leaf.sharding is not None and place not in call.places:
+            call.places[place] = code_of_sharding(value.sharding, call.caller.variables)
         return
     if not call.is_filtered and isinstance(value, bool | int | float | complex):
         name = type(value).__name__

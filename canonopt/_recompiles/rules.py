@@ -253,6 +253,10 @@ RULES: list[Rule] = [
     ),
     # Numbers and arrays.
     Rule(
+        lambda d: d.kind == "scalar" and {d.before.type, d.after.type} == {"int", "float"},
+        "pass float({d.path}) in every call, or an array of one dtype",
+    ),
+    Rule(
         lambda d: d.is_of_numbers,
         "pass {d.path} as an array of one dtype{d.placed}: jnp.asarray({d.path}, {d.one_dtype})",
     ),
@@ -304,7 +308,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind in ("structure", "none"),
-        "give {d.root} one structure from the first call on",
+        "give {d.root} one structure from the first call on{d.with_leaf}",
     ),
     # Caches and settings around a call.
     Rule(lambda d: d.kind == "cleared", CLEARED),
@@ -409,7 +413,7 @@ def _placed(d: Difference) -> str:
     """Return a line that puts an argument where its arrays are in the other call."""
     # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere.
     call, there = (d.new, d.after) if d.after.committed else (d.old, d.before)
-    place = call.places.get(there.sharding or "")
+    place = call.places.get((there.sharding, there.memory_kind))
     inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:

@@ -20,7 +20,7 @@ PREAMBLE = f"import canonopt\n{scripts.PREAMBLE}ones = jnp.asarray(np.ones(8, np
 # Below a name, the lines to paste and the hints that are printed, and the script.
 TEXT = """\
 ### a number among arrays of a narrower dtype
-# hint: pass lr as an array of one dtype: jnp.asarray(lr, dtype)
+# hint: pass float(lr) in every call, or an array of one dtype
 step = jax.jit(lambda x, lr: x * lr)
 for rate in (1, 0.5):
     step(jnp.ones(3, jnp.bfloat16), rate)  # here
@@ -53,6 +53,16 @@ model = {"w": ones, "n": jnp.arange(3)}
 state = optax.adam(1e-3).init(model)[:1]
 for _ in range(2):
     state = step(model, state)  # here
+### a state that is on the host from its second call on
+# write: state = jax.device_put(state, on_host)
+# hint: put state in one place before the first call: with one sharding, by jax.device_put, or \
+eqx.filter_shard for a model
+step = jax.jit(lambda state: state["n"] + 0)
+on_host = everywhere.with_memory_kind("pinned_host")
+state = jax.device_put({"n": ones, "mu": ones}, {"n": everywhere, "mu": on_host})
+for _ in range(2):
+    results.append(step(state))  # here
+    state = jax.device_put(state, on_host)
 ### a model with a function, on another device
 # write: net = eqx.filter_shard(net, jax.devices()[0])
 # hint: put model in one place before the first call: with one sharding, by jax.device_put, or \

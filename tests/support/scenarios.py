@@ -189,7 +189,7 @@ a key of another style | key: jax.random.uniform(key) | \
     (jax.random.PRNGKey(0),), (jax.random.key(0),) | \
     key | dtype | uint32\[2\] | key<fry>\[\] | make key by one function
 an int where a float was | x, lr: x * lr | (ones(3), 1), (ones(3), 0.5) | \
-    lr | scalar | Python int | Python float | jnp\.asarray\(lr | jax.jit
+    lr | scalar | Python int | Python float | float\(lr\) in every call | jax.jit
 an array where a float was | x, lr: x * lr | (ones(3), 0.5), (ones(3), jnp.float32(0.5)) | \
     lr | weak type | Python float | float32\[\] | jnp\.asarray\(lr | jax.jit
 """)
