@@ -41,8 +41,10 @@ def module_parts(value: Any) -> ModuleParts | None:
         _walk("", iter(graph.nodes), iter(graph.attributes), parts)
         static.append((UNNAMED_STATIC, graph.nodes))
         if kind == "NodeStates":
-            leaves = jtu.tree_leaves(value.states)
-            children[:] = zip([step for step, _ in children], leaves, strict=True)
+            # A list has an item for each variable, whose value may be a pytree.
+            states = (s if type(s) is list else jtu.tree_leaves(s) for s in value.states)
+            values = itertools.chain.from_iterable(states)
+            children[:] = zip([step for step, _ in children], values, strict=True)
         return parts
     except Exception:  # Flax may have changed in any way
         return None

@@ -52,7 +52,7 @@ from .._python_internals.libraries import (
     is_library_function,
     is_library_module,
 )
-from .._python_internals.namespaces import loaded
+from .._python_internals.namespaces import is_constant, loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
 from .._texts import (
@@ -127,6 +127,7 @@ class Leaf:
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
     is_own: bool = False  # whether it is a part of the value itself, or of records in it
+    is_of_module: bool = False  # whether a module has the function, which `hoist` leaves as it is
 
     @property
     def is_static(self) -> bool:
@@ -313,6 +314,7 @@ def static_leaf(
         facts["made"] = _made(value)
         if isinstance(value, types.FunctionType):
             facts["code"] = key_of(_unchecked_code(value))
+            facts["is_of_module"] = is_constant(value)
         if not is_part:
             _add_parts(value, budget, facts["parts"])
             facts["stores"] = _stores(value, facts["parts"])

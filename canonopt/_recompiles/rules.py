@@ -231,6 +231,11 @@ RULES: list[Rule] = [
         "and __hash__",
     ),
     Rule(
+        lambda d: d.kind == "callable" and d.after.is_of_module and d.before.code == d.after.code,
+        "define {d.path} once, above the loop or in a module that is imported: each def or lambda "
+        "that runs makes another function",
+    ),
+    Rule(
         lambda d: d.kind == "callable" and d.is_same_to_canonopt,
         "build {d.path} once, or as canonopt.hoist(function) where it is made",
         lambda d: _canonicalize(d),

@@ -121,6 +121,17 @@ for _ in range(3): state = step(state)
 step = nnx.jit(lambda rngs: rngs.params())
 step(nnx.Rngs(0)), step(nnx.Rngs(params=0))
 = expected: 2 programs are few, rngs.default: structure: class RngStream -> missing
+### a model of nnx that keeps a tuple
+step = nnx.jit(lambda model, x: setattr(model, "h", nnx.Intermediate((x,))))
+model = nnx.Dict(w=nnx.Param(jnp.ones(2)))
+for _ in range(2): step(model, 1.0)
+= expected: 2 programs are few, model.h: structure: missing -> a tuple
+### a function that a loop of the script defines again
+step = eqx.filter_jit(lambda act, x: act(x))
+for _ in range(3):
+    act = lambda x: x * 2
+    step(act, 1.0)
+= hint: define act once, above the loop or in a module that is imported: each def or lambda
 ### a function with a rule for its derivative
 square = jax.custom_jvp(lambda x: x**2)
 square.defjvps(lambda tangent, _, x: 2 * x * tangent)
