@@ -453,6 +453,8 @@ class Difference:
         words = ", in an argument of its own"  # only a number becomes an array as a whole
         if self.is_of_flax:
             words = ", by nnx.data"
+        elif self.new.in_state(self.place):
+            words = ""  # no class of the user's has the field
         elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
             words = self.not_static or ", in a field that is not static"
             # An array beside others that are trained is trained, too.

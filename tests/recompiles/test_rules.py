@@ -121,6 +121,11 @@ for _ in range(3): state = step(state)
 step = nnx.jit(lambda rngs: rngs.params())
 step(nnx.Rngs(0)), step(nnx.Rngs(params=0))
 = expected: 2 programs are few, rngs.default: structure: class RngStream -> missing
+### a rate in a state that filter_jit takes for static
+step = eqx.filter_jit(lambda state: jax.tree.map(lambda leaf: leaf * 2, state))
+state = optax.inject_hyperparams(optax.sgd)(0.1).init(jnp.ones(2))
+for rate in (0.1, 0.2, 0.3): step(state._replace(hyperparams={"learning_rate": rate}))
+= Or pass jnp.asarray(state.hyperparams['learning_rate']), unless a shape,
 ### a model of nnx that keeps a tuple
 step = nnx.jit(lambda model, x: setattr(model, "h", nnx.Intermediate((x,))))
 model = nnx.Dict(w=nnx.Param(jnp.ones(2)))
