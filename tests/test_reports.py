@@ -96,7 +96,7 @@ def _write(folder: Path, scripts):
 
 @pytest.mark.slow
 def test_the_command_says_the_same(tmp_path):
-    known = [script for script in REPORTS if script in SCRIPTS]
+    known = [s for s in REPORTS if s in SCRIPTS and s.name not in MISSED]
     scripts = [s for s in known if not (s.is_line or _HEAVY.search(s.body))]
     # A setting would be that of all scripts that come after, and a path has no number in `[i]`.
     scripts = [s for s in scripts if "config.update" not in s.body and "[i]" not in str(s.differs)]

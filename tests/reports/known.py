@@ -1,4 +1,4 @@
-"""Scripts from public reports, and some without an avoidable recompile, which came first."""
+"""Scripts from public reports, and some without an avoidable recompile."""
 
 from .scripts import SCRIPTS, add
 
@@ -547,5 +547,417 @@ with jax.debug_nans(True):
     results.append(step(x))
 for _ in range(2):
     results.append(step(x))  # here
+""",
+)
+
+# These were unseen once.
+add(
+    SCRIPTS,
+    r"""
+## as it should be
+### a sum that starts at Python's zero
+# jax-ml/jax/issues/3163
+# step: 1 traces
+@jax.jit
+def step(total, i):
+    return total + i
+
+total = 0
+for i in range(4):
+    total = step(total, i)  # here
+    results.append(total)
+### a vmap of a new lambda, operation by operation
+# jax-ml/jax/issues/7449
+# cos: 1 compiles at the line
+x = np.ones((4, 3), np.float32)
+for i in range(3):
+    results.append(jax.vmap(lambda row: jnp.cos(row))(x))  # here
+### a function that unravels, as a static argument
+# jax-ml/jax/pull/13834
+# step: 1 traces
+from jax.flatten_util import ravel_pytree
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(unravel, flat):
+    return unravel(flat - 0.1)
+
+params = {"w": np.ones(3, np.float32), "b": np.zeros(2, np.float32)}
+for _ in range(3):
+    flat, unravel = ravel_pytree(params)
+    params = step(unravel, flat)  # here
+    results.append(params)
+### a Linen module that is made again, as a static argument
+# google/flax/issues/386
+# step: 1 traces
+from flax import linen
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(model, params, x):
+    return model.apply(params, x).mean()
+
+x = np.ones((4, 3), np.float32)
+params = linen.Dense(2).init(jax.random.key(0), x)
+for _ in range(3):
+    model = linen.Dense(2)
+    results.append(step(model, params, x))  # here
+### a mesh and a jit that each epoch makes again
+# keras-team/keras/pull/22834
+# step: 1 traces
+def step(params, x):
+    return params - 0.1 * x.mean(0)
+
+params = np.ones(3, np.float32)
+for epoch in range(3):
+    mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    by_rows = NamedSharding(mesh, PartitionSpec("data"))
+    train = jax.jit(step, in_shardings=(everywhere, by_rows), out_shardings=everywhere)
+    params = train(jax.device_put(params, everywhere), np.ones((4, 3), np.float32))  # here
+    results.append(params)
+### a step that calls back with a lambda
+# https://docs.jax.dev/en/latest/debugging/print_breakpoint.html
+# step: 1 traces
+seen = []
+
+@jax.jit
+def step(params, x):
+    jax.debug.callback(lambda loss: seen.append(loss), (params * x).sum())
+    return params - 0.1 * x
+
+for _ in range(3):
+    params = step(params, np.ones(3, np.float32))  # here
+    results.append(params)
+### rows that are taken by number
+# jax-ml/jax/issues/12198
+# dynamic_slice: 1 compiles at the line
+table = jnp.asarray(np.arange(12, dtype=np.float32).reshape(4, 3))
+for i in range(4):
+    results.append(table[i])  # here
+## diffrax
+### a solve of a vector field that the function defines
+# patrick-kidger/diffrax/issues/142
+# diffeqsolve: 3 compiles at the line, by terms.vector_field: callable
+# hint: once|outside|module|jit|canonicalize
+# + def decay(t, y, args):
+# +     return -0.1 * y
+# +
+# -     def decay(t, y, args):
+# -         return -0.1 * y
+import diffrax
+
+def solve(start):
+    def decay(t, y, args):
+        return -0.1 * y
+
+    return diffrax.diffeqsolve(  # here
+        diffrax.ODETerm(decay), diffrax.Euler(), t0=0.0, t1=1.0, dt0=0.25, y0=start
+    ).ys
+
+results = [solve(jnp.full(2, i, jnp.float32)) for i in range(3)]
+## equinox
+### a number of segments that each batch counts
+# patrick-kidger/equinox/issues/903
+# step: 3 traces, by count: static value
+# hint: one value|fixed|same|constant|pad|bound|largest|array
+# - int(segments.max()) + 1
+# + 4
+@eqx.filter_jit
+def step(x, segments, count):
+    return jax.ops.segment_sum(x, segments, num_segments=count).max()
+
+x = np.arange(4, dtype=np.float32)
+for last in (1, 3, 2):
+    segments = np.asarray([0, 1, 1, last], np.int32)
+    results.append(step(x, segments, int(segments.max()) + 1))  # here
+## flax
+### a model that is trained and evaluated
+# https://flax.readthedocs.io/en/stable/guides/view.html
+# step: 2 traces, expected, by model.dropout.deterministic: static value
+class Model(nnx.Module):
+    def __init__(self, rngs):
+        self.linear = nnx.Linear(3, 2, rngs=rngs)
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+
+    def __call__(self, x):
+        return self.dropout(self.linear(x))
+
+@nnx.jit
+def step(model, x):
+    return (model(x) ** 2).mean()
+
+model = Model(nnx.Rngs(0))
+for epoch in range(2):
+    model.train()
+    results.append(step(model, np.ones((4, 3), np.float32)))
+    model.eval()
+    results.append(step(model, np.ones((4, 3), np.float32)))  # here
+## jax
+### a bound that is a float at first and NumPy's after a fit
+# PlasmaControl/DESC/pull/1963
+# step: 2 traces, by bound: weak type
+# hint: float64|dtype|float
+# - bound = 3.0
+# + bound = np.float64(3.0)
+jax.config.update("jax_enable_x64", True)
+
+@jax.jit
+def step(x, bound):
+    return jnp.minimum(x, bound)
+
+x = np.linspace(0.0, 4.0, 5)
+bound = 3.0
+for _ in range(3):
+    clipped = step(x, bound)  # here
+    bound = np.asarray(clipped).max() - 0.5
+    results.append(clipped)
+### a key that a checkpoint gives back as its data
+# google/orbax/issues/620
+# step: 2 traces, by key: dtype
+# hint: wrap_key_data|typed|key
+# - key = jnp.asarray(saved)
+# + key = jax.random.wrap_key_data(saved)
+@jax.jit
+def step(key, x):
+    return x + jax.random.uniform(key, x.shape)
+
+key = jax.random.key(7)
+results = [step(key, x)]  # here
+saved = np.asarray(jax.random.key_data(key))
+for _ in range(2):
+    key = jnp.asarray(saved)
+    results.append(step(key, x))
+### a recurrent cell that gets no state at first
+# google/flax/issues/16
+# step: 2 traces, expected, by hidden: none
+# hint: None|zeros|array
+# - , None
+# -
+# + , np.zeros(3, np.float32)
+# +
+@jax.jit
+def step(weights, hidden, x):
+    if hidden is None:
+        hidden = jnp.zeros(3, jnp.float32)
+    return jnp.tanh(weights @ hidden + x)
+
+weights, hidden = np.eye(3, dtype=np.float32), None
+for i in range(4):
+    hidden = step(weights, hidden, np.full(3, i, np.float32))  # here
+    results.append(hidden)
+### a pullback as an argument
+# jax-ml/jax/issues/3755
+# step: 3 traces, by pullback.fun: callable
+# hint: inside|in the function|jax.grad|once
+# - step(pullback, params):
+# + step(params):
+# +     pullback = jax.vjp(loss, params)[1]
+# -     pullback = jax.vjp(loss, params)[1]
+# -     params = step(pullback, params)  # here
+# +     params = step(params)  # here
+def loss(params):
+    return (params**2).sum()
+
+@jax.jit
+def step(pullback, params):
+    (gradient,) = pullback(jnp.ones((), jnp.float32))
+    return params - 0.1 * gradient
+
+for _ in range(3):
+    pullback = jax.vjp(loss, params)[1]
+    params = step(pullback, params)  # here
+    results.append(params)
+### a static kernel with a hash and without equality
+# jax-ml/jax/issues/14743
+# step: 3 traces, by kernel: static value
+# hint: __eq__|equal|once
+# -         return hash(self.width)
+# +         return hash(self.width)
+# +
+# +     def __eq__(self, other):
+# +         return self.width == other.width
+class Kernel:
+    def __init__(self, width):
+        self.width = width
+
+    def __hash__(self):
+        return hash(self.width)
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(kernel, x):
+    return jnp.exp(-(x**2) / kernel.width)
+
+for _ in range(3):
+    kernel = Kernel(2.0)
+    results.append(step(kernel, np.ones(3, np.float32)))  # here
+### a bound method that each call jits
+# jax-ml/jax/issues/19570
+# step: 3 traces, by the function itself: function
+# hint: once
+# - policy = Policy(np.eye(3, dtype=np.float32))
+# + policy = Policy(np.eye(3, dtype=np.float32))
+# + policy_step = jax.jit(policy.step)
+# - jax.jit(policy.step)(np.full
+# + policy_step(np.full
+class Policy:
+    def __init__(self, weights):
+        self.weights = weights
+
+    def step(self, observation):
+        return jnp.tanh(self.weights @ observation)
+
+policy = Policy(np.eye(3, dtype=np.float32))
+for i in range(3):
+    results.append(jax.jit(policy.step)(np.full(3, i, np.float32)))  # here
+### a checkpointed block that each layer wraps again
+# jax-ml/jax/issues/9661
+# step: 1 traces, 3 compiles, by the function itself: function
+# hint: once
+# + block = jax.jit(jax.checkpoint(step))
+# - jax.jit(jax.checkpoint(step))(layer, x)
+# + block(layer, x)
+def step(weights, x):
+    return jnp.tanh(weights @ x)
+
+weights = [np.full((3, 3), i, np.float32) for i in range(1, 4)]
+x = jnp.asarray(np.ones(3, np.float32))
+for layer in weights:
+    x = jax.jit(jax.checkpoint(step))(layer, x)  # here
+    results.append(x)
+### a shard_map that each batch makes again
+# https://docs.jax.dev/en/latest/notebooks/shard_map.html
+# step: 3 traces, by the function itself: function
+# hint: once
+# + run = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))
+# - jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(batch)
+# + run(batch)
+spec = PartitionSpec("data")
+
+def step(x):
+    return x - jax.lax.pmean(x.mean(), "data")
+
+for i in range(3):
+    batch = np.arange(4, dtype=np.float32) * i
+    results.append(  # here
+        jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(batch)
+    )
+### a straight-through estimator that a function of the levels makes
+# flaport/inverse_design/issues/13
+# step: 3 traces, by the function itself: function
+# hint: once|cache
+# - def make_rounding(levels):
+# + @functools.cache
+# + def make_rounding(levels):
+def make_rounding(levels):
+    @jax.custom_vjp
+    def step(x):
+        return jnp.round(x * levels) / levels
+
+    step.defvjp(lambda x: (step(x), None), lambda _, gradient: (gradient,))
+    return step
+
+x = np.linspace(0.0, 1.0, 5, dtype=np.float32)
+for _ in range(3):
+    rounding = make_rounding(4)
+    results.append(jax.jit(rounding)(x))  # here
+### a step that is compiled ahead of time for a batch without sharding
+# AI-Hypercomputer/maxtext/pull/4174
+# step: 2 traces, by batch: sharding
+# hint: sharding
+# - dummy = jax.ShapeDtypeStruct((4, 3), np.float32)
+# + dummy = jax.ShapeDtypeStruct((4, 3), np.float32, sharding=by_rows)
+@jax.jit
+def step(params, batch):
+    return (params * batch).mean()
+
+params = np.float32(2.0)
+dummy = jax.ShapeDtypeStruct((4, 3), np.float32)
+step.lower(params, dummy).compile()
+for i in range(3):
+    batch = jax.device_put(np.full((4, 3), i, np.float32), by_rows)
+    results.append(step(params, batch))  # here
+### a warm-up without donation
+# jax-ml/jax/issues/9237
+# step: 1 traces, 2 compiles, expected, by donate_argnums: options
+# hint: donat
+# - jax.jit(step, donate_argnums=0)
+# + jax.jit(step)
+def step(params, x):
+    return params - 0.1 * x
+
+results = [jax.jit(step)(params, x)]
+train = jax.jit(step, donate_argnums=0)
+for _ in range(3):
+    params = train(params, x)  # here
+results.append(params)
+### a piecewise function of new lambdas
+# jax-ml/jax/issues/7693
+# _piecewise: 3 compiles at the line, 0 cured, by the operation: function
+# hint: once|jit
+# - def soft(x):
+# + @jax.jit
+# + def soft(x):
+def soft(x):
+    return jnp.piecewise(x, [x < 0, x > 1], [lambda x: -x, lambda x: x**0.5, lambda x: x])  # here
+
+results = [soft(np.full(3, i, np.float32)) for i in range(3)]
+### a padding that is compiled for each length
+# markean/aimz/issues/174
+# _pad: 4 compiles at the line, 0 cured, by the operation: shape
+# hint: [Nn]um[Pp]y|np\.
+# - jnp.pad(
+# + np.pad(
+@jax.jit
+def step(tokens):
+    return tokens.sum()
+
+for length in (2, 5, 3, 7):
+    tokens = np.arange(length, dtype=np.int32)
+    padded = jnp.pad(tokens, (0, 8 - length))  # here
+    results.append(step(padded))
+## optax
+### a chain with a mask that each fold builds
+# google-deepmind/optax/pull/1693
+# step: 3 traces, by optimizer: transformation
+# hint: once|outside|same
+# - for fold in range(3):
+# -     decay
+# + if True:
+# +     decay
+# - momentum=0.9))
+# + momentum=0.9))
+# + for fold in range(3):
+@functools.partial(jax.jit, static_argnums=0)
+def step(optimizer, params, state, x):
+    grads = jax.grad(lambda params: ((params["w"] * x + params["b"]) ** 2).sum())(params)
+    updates, state = optimizer.update(grads, state, params)
+    return optax.apply_updates(params, updates), state
+
+for fold in range(3):
+    decay = optax.add_decayed_weights(0.01, mask=lambda params: {"w": True, "b": False})
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), decay, optax.sgd(0.1, momentum=0.9))
+    params = {"w": np.ones(3, np.float32), "b": np.zeros(3, np.float32)}
+    state = optimizer.init(params)
+    for _ in range(2):
+        params, state = step(optimizer, params, state, np.full(3, fold, np.float32))  # here
+    results.append(params)
+### an injected learning rate that a float replaces
+# google-deepmind/optax/issues/1414
+# step: 2 traces, by state.hyperparams['learning_rate']: weak type
+# hint: dtype|float32
+# - ["learning_rate"] = 0.01
+# + ["learning_rate"] = jnp.float32(0.01)
+optimizer = optax.inject_hyperparams(optax.sgd)(learning_rate=0.1)
+
+@jax.jit
+def step(params, state, x):
+    updates, state = optimizer.update(2 * params * x, state, params)
+    return optax.apply_updates(params, updates), state
+
+state = optimizer.init(params)
+for i in range(4):
+    if i == 2:
+        state.hyperparams["learning_rate"] = 0.01
+    params, state = step(params, state, np.ones(3, np.float32))  # here
+    results.append(params)
 """,
 )

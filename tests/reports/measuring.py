@@ -146,7 +146,10 @@ def _read(report: dict[str, Any], script: Script, path: str) -> Said:
         traces, compiles = None, sum(moment["compiled"] for moment in moments)
     else:
         found = [each for each in both if not each["is_line"] and each["name"] == script.target]
-        traces, compiles = (sum(each[n] for each in found) for n in ("traces", "compiles"))
+        traces, compiles, backward = (
+            sum(each[n] for each in found) for n in ("traces", "compiles", "backward_compiles")
+        )
+        compiles += backward  # as `jax.monitoring` counts
     causes = [cause for function in found for cause in function["causes"]]
     causes = [cause for cause in causes if not _is_of_many(cause)]
     others = [each for each in report["findings"] if each["repeated"] and each not in found]

@@ -8,886 +8,1102 @@ from .scripts import UNSEEN, add
 add(
     UNSEEN,
     r"""
-## as it should be
-### a sum that starts at Python's zero
-# jax-ml/jax/issues/3163
-# step: 1 traces
+## jax
+### a surrogate that is fit to one more point in each round
+# ai-dynamo/aisimulate/pull/191
+# log_marginal: 8 traces, by X: shape
+# and by y: shape
+# hint: pad|mask|buffer|fixed|preallocat|bucket
+# -     results.append(log_marginal(jnp.asarray(X), jnp.asarray(y)))  # here
+# +     n = len(X)
+# +     padded_X = np.zeros((16, 2), np.float32); padded_X[:n] = X
+# +     padded_y = np.zeros(16, np.float32); padded_y[:n] = y
+# +     given = jnp.asarray(padded_X), jnp.asarray(padded_y), np.arange(16) < n
+# +     results.append(log_marginal(*given))  # here
+# - def log_marginal(X, y):
+# + def log_marginal(X, y, known=None):
+# -     gram = jnp.exp(-0.5 * squared) + 0.1 * jnp.eye(len(X))
+# +     gram = jnp.exp(-0.5 * squared) + 0.1 * jnp.eye(len(X))
+# +     n = len(X)
+# +     if known is not None:
+# +         gram = jnp.where(known[:, None] & known, gram, jnp.eye(len(X)))
+# +         n = known.sum()
+# -     return -0.5 * y @ alpha - jnp.log(jnp.diag(chol)).sum() - 0.5 * len(X) * jnp.log(2 * jnp.pi)
+# +     return -0.5 * y @ alpha - jnp.log(jnp.diag(chol)).sum() - 0.5 * n * jnp.log(2 * jnp.pi)
 @jax.jit
-def step(total, i):
-    return total + i
+def log_marginal(X, y):
+    squared = ((X[:, None] - X[None]) ** 2).sum(-1)
+    gram = jnp.exp(-0.5 * squared) + 0.1 * jnp.eye(len(X))
+    chol = jnp.linalg.cholesky(gram)
+    alpha = jax.scipy.linalg.cho_solve((chol, True), y)
+    return -0.5 * y @ alpha - jnp.log(jnp.diag(chol)).sum() - 0.5 * len(X) * jnp.log(2 * jnp.pi)
 
-total = 0
+rng = np.random.default_rng(0)
+X = rng.uniform(size=(4, 2)).astype(np.float32)
+y = np.sin(X.sum(1))
+for round in range(8):
+    results.append(log_marginal(jnp.asarray(X), jnp.asarray(y)))  # here
+    candidate = rng.uniform(size=(1, 2)).astype(np.float32)
+    X = np.concatenate([X, candidate])
+    y = np.concatenate([y, np.sin(candidate.sum(1))])
+### an environment whose rewards are integers, unlike the other's
+# RobertTLange/gymnax/pull/24
+# learn: 2 traces, by transition.reward: dtype
+# hint: dtype|astype|float32
+# -         return jnp.where(correct, 1, -1)
+# +         return jnp.where(correct, 1.0, -1.0).astype(jnp.float32)
+from typing import NamedTuple
+
+class Transition(NamedTuple):
+    obs: jax.Array
+    reward: jax.Array
+
+class Catch:
+    def reward(self, obs):
+        return -jnp.abs(obs).sum()
+
+class MemoryChain:
+    def reward(self, obs):
+        correct = obs[0] > 0
+        return jnp.where(correct, 1, -1)
+
+@jax.jit
+def learn(values, transition):
+    error = transition.reward - values @ transition.obs
+    return values + 0.1 * error * transition.obs
+
+values = jnp.zeros(3)
+for env in (Catch(), MemoryChain()):
+    for t in range(5):
+        obs = jax.random.normal(jax.random.key(t), (3,))
+        values = learn(values, Transition(obs, env.reward(obs)))  # here
+        results.append(values)
+### a wrapper that keeps the final observation in step but not in reset
+# google-deepmind/mujoco_playground/pull/350
+# env_step: 2 traces, by state['info'][i]: structure
+# hint: same (keys|structure)|key|structure|reset|initial|missing
+# -         return {"obs": obs, "info": {"first_obs": obs}}
+# +         return {"obs": obs, "info": {"first_obs": obs, "final_obs": jnp.zeros_like(obs)}}
+class AutoResetWrapper:
+    def reset(self, key):
+        obs = jax.random.normal(key, (4,))
+        return {"obs": obs, "info": {"first_obs": obs}}
+
+    def step(self, state, action):
+        obs = 0.9 * state["obs"] + action
+        done = jnp.abs(obs).max() > 1.5
+        info = {"first_obs": state["info"]["first_obs"], "final_obs": obs}
+        return {"obs": jnp.where(done, info["first_obs"], obs), "info": info}
+
+env = AutoResetWrapper()
+
+@jax.jit
+def env_step(state, action):
+    return env.step(state, action)
+
+state = env.reset(jax.random.key(0))
+for t in range(6):
+    state = env_step(state, 0.1 * jnp.ones(4))  # here
+    results.append(state["obs"])
+### a static index in a dataclass that each particle has its own of
+# jax-ml/jax/issues/33043
+# area: 8 traces, by shape.idx: static value
+# hint: data|leaf|leaves|array|not static|traced|argument|unused
+# -     idx: int = dataclasses.field(default=1, metadata={"static": True})
+# +     idx: int = 1
+import dataclasses
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Shape:
+    length: jax.Array
+    idx: int = dataclasses.field(default=1, metadata={"static": True})
+
+@jax.jit
+def area(shape):
+    return shape.length * shape.length
+
+shapes = [Shape(jnp.asarray(1.0 + i), idx=i) for i in range(8)]
+for shape in shapes:
+    results.append(area(shape))  # here
+### a total that max turns into the integer 1
+# ryan112358/mbi/pull/201
+# multi_step: 2 traces, by known_total: scalar
+# hint: float|1\.0|same type|one type|dtype|asarray
+# -     return max(1, sum(measured) / len(measured))
+# +     return max(1.0, sum(measured) / len(measured))
+@jax.jit
+def multi_step(logits, known_total, target):
+    def body(_, logits):
+        grad = jax.grad(lambda z: jnp.sum((known_total * jax.nn.softmax(z) - target) ** 2))(logits)
+        return logits - 0.01 * grad
+    return jax.lax.fori_loop(0, 10, body, logits)
+
+def unbiased_total(measured):
+    return max(1, sum(measured) / len(measured))
+
+for measured in ([9.5, 10.5], [0.4, -0.2], [3.0, 4.0]):
+    known_total = unbiased_total(measured)
+    results.append(multi_step(jnp.zeros(3), known_total, x))  # here
+### a step size whose logarithm starts as a Python number's
+# liesel-devs/liesel/issues/364
+# adapt: 2 traces, by state.log_step: weak type
+# hint: weak|dtype|float32|strong
+# -     return DualAveraging(jnp.log(step_size), jnp.zeros(()), jnp.zeros((), jnp.int32))
+# +     log_step = jnp.log(jnp.float32(step_size))
+# +     return DualAveraging(log_step, jnp.zeros(()), jnp.zeros((), jnp.int32))
+from typing import NamedTuple
+
+class DualAveraging(NamedTuple):
+    log_step: jax.Array
+    error: jax.Array
+    count: jax.Array
+
+def init(step_size=0.5):
+    return DualAveraging(jnp.log(step_size), jnp.zeros(()), jnp.zeros((), jnp.int32))
+
+@jax.jit
+def adapt(state, accept):
+    count = state.count + 1
+    error = state.error + (0.8 - accept)
+    log_step = state.log_step - error / jnp.sqrt(count.astype(jnp.float32))
+    return DualAveraging(log_step, error, count)
+
+state = init()
+for accept in jax.random.uniform(jax.random.key(1), (12,)):
+    state = adapt(state, accept)  # here
+    results.append(jnp.exp(state.log_step))
+### a replicated start that shard_map returns by rows
+# jax-ml/jax/issues/31250
+# sweep: 1 traces, 2 compiles, by walkers: sharding
+# hint: shard|device_put|placement|PartitionSpec
+# - walkers = jax.device_put(jnp.linspace(-1.0, 1.0, 8), everywhere)
+# + walkers = jax.device_put(jnp.linspace(-1.0, 1.0, 8), by_rows)
+walkers = jax.device_put(jnp.linspace(-1.0, 1.0, 8), everywhere)
+
+def langevin(local, key):
+    noise = jax.random.normal(key, local.shape)
+    return local - 0.1 * local**3 + 0.1 * noise
+
+@jax.jit
+def sweep(walkers, key):
+    return jax.shard_map(
+        langevin,
+        mesh=mesh,
+        in_specs=(PartitionSpec("data"), PartitionSpec()),
+        out_specs=PartitionSpec("data"),
+    )(walkers, key)
+
+key = jax.device_put(jax.random.key(0), everywhere)
+for step in range(5):
+    walkers = sweep(walkers, key)  # here
+    results.append(walkers)
+### a posterior that was put on the first device only when resumed
+# uwplasma/vmex/pull/321
+# hmc_step: 1 traces, 2 compiles, by position: commitment
+# hint: commit|device_put|device|uncommitted|placement
+# -         position = jax.device_put(saved, jax.devices()[0])
+# +         position = jnp.asarray(saved)
+def log_density(q):
+    return -0.5 * jnp.sum(q**2)
+
+@jax.jit
+def hmc_step(position, key):
+    momentum = jax.random.normal(key, position.shape)
+    half = momentum + 0.05 * jax.grad(log_density)(position)
+    return position + 0.1 * half
+
+def load(saved, resume):
+    if resume:
+        position = jax.device_put(saved, jax.devices()[0])
+    else:
+        position = jnp.zeros(3)
+    return position
+
+for resume in (False, True):
+    position = load(np.full(3, 0.5, np.float32), resume)
+    for i in range(4):
+        position = hmc_step(position, jax.random.key(i))  # here
+    results.append(position)
+### a count that starts on the device and lives on the host afterwards
+# marin-community/marin/pull/8515
+# train_step: 2 traces, by opt_state['count']: memory kind
+# hint: memory|host|device_put|placement|offload
+# - jnp.int32), everywhere),
+# + jnp.int32), on_host),
+on_host = everywhere.with_memory_kind("pinned_host")
+weights = jax.device_put(jnp.ones(8), everywhere)
+opt_state = {
+    "mu": jax.device_put(jnp.zeros(8), on_host),
+    "count": jax.device_put(jnp.zeros((), jnp.int32), everywhere),
+}
+
+@functools.partial(jax.jit, out_shardings=(everywhere, on_host))
+def train_step(weights, opt_state, batch):
+    opt_state = jax.device_put(opt_state, jax.memory.Space.Device)
+    grads = jax.grad(lambda w: jnp.sum((w * batch) ** 2))(weights)
+    mu = 0.9 * opt_state["mu"] + grads
+    return weights - 0.01 * mu, {"mu": mu, "count": opt_state["count"] + 1}
+
 for i in range(4):
-    total = step(total, i)  # here
-    results.append(total)
-### a vmap of a new lambda, operation by operation
-# jax-ml/jax/issues/7449
-# cos: 1 compiles at the line
-x = np.ones((4, 3), np.float32)
-for i in range(3):
-    results.append(jax.vmap(lambda row: jnp.cos(row))(x))  # here
-### a function that unravels, as a static argument
-# jax-ml/jax/pull/13834
-# step: 1 traces
-from jax.flatten_util import ravel_pytree
-
-@functools.partial(jax.jit, static_argnums=0)
-def step(unravel, flat):
-    return unravel(flat - 0.1)
-
-params = {"w": np.ones(3, np.float32), "b": np.zeros(2, np.float32)}
-for _ in range(3):
-    flat, unravel = ravel_pytree(params)
-    params = step(unravel, flat)  # here
-    results.append(params)
-### a Linen module that is made again, as a static argument
-# google/flax/issues/386
-# step: 1 traces
-from flax import linen
-
-@functools.partial(jax.jit, static_argnums=0)
-def step(model, params, x):
-    return model.apply(params, x).mean()
-
-x = np.ones((4, 3), np.float32)
-params = linen.Dense(2).init(jax.random.key(0), x)
-for _ in range(3):
-    model = linen.Dense(2)
-    results.append(step(model, params, x))  # here
-### NumPy's doubles and JAX's floats without 64 bits
-# jax-ml/jax/issues/1239
-# step: 1 traces
+    batch = jax.device_put(jnp.arange(8.0), everywhere)
+    weights, opt_state = train_step(weights, opt_state, batch)  # here
+    results.append(weights)
+### an evaluation that is done on another device by default
+# https://docs.jax.dev/en/latest/_autosummary/jax.default_device.html
+# score: 2 traces, expected, by jax_default_device: context
 @jax.jit
-def step(mean, sample, n):
-    return mean + (sample - mean) / n
+def score(weights, batch):
+    logits = jnp.tanh(batch * weights)
+    return -jnp.mean((logits - 0.5) ** 2)
 
-mean = np.zeros(3)
-for n, sample in enumerate((np.ones(3), jnp.ones(3), [1.0, 2.0, 3.0]), 1):
-    mean = step(mean, np.asarray(sample), np.float64(n))  # here
-    results.append(mean)
-### a mesh and a jit that each epoch makes again
-# keras-team/keras/pull/22834
-# step: 1 traces
-def step(params, x):
-    return params - 0.1 * x.mean(0)
+weights = np.array([0.1, 0.2, 0.3], np.float32)
+for epoch in range(4):
+    weights = weights + np.float32(0.05)
+    train_score = score(weights, x)
+    with jax.default_device(jax.devices()[1]):
+        eval_score = score(weights, 2 * x)  # here
+    results.append(np.stack([train_score, eval_score]))
+### a chain runner that makes its loop function in each run
+# pyro-ppl/numpyro/pull/2171
+# loop_fn: 4 traces, by the function itself: function
+# hint: outside|once|top level|module level|define|move|again|same function
+# -     @jax.jit
+# -     def loop_fn(state):
+# -         return jax.lax.fori_loop(0, num_steps, lambda i, s: kernel(s), state)
+# - 
+# -     return loop_fn(init)  # here
+# +     return loop_fn(init, num_steps)  # here
+# - def fori_collect(num_steps, init):
+# + @functools.partial(jax.jit, static_argnums=1)
+# + def loop_fn(state, num_steps):
+# +     return jax.lax.fori_loop(0, num_steps, lambda i, s: kernel(s), state)
+# + 
+# + def fori_collect(num_steps, init):
+def kernel(state):
+    q, key = state
+    key, sub = jax.random.split(key)
+    return q - 0.1 * q + 0.1 * jax.random.normal(sub, q.shape), key
 
-params = np.ones(3, np.float32)
+def fori_collect(num_steps, init):
+    @jax.jit
+    def loop_fn(state):
+        return jax.lax.fori_loop(0, num_steps, lambda i, s: kernel(s), state)
+
+    return loop_fn(init)  # here
+
+state = (params, jax.random.key(0))
+for run in range(4):
+    state = fori_collect(20, state)
+    results.append(state[0])
+### a sampler that clears the caches between chains to save memory
+# pyro-ppl/numpyro/issues/1699
+# sample_chain: 3 traces, by the cache: cleared
+# hint: clear
+# -     jax.clear_caches()
+# - 
+# + 
+import gc
+
+@jax.jit
+def sample_chain(key):
+    def body(q, key):
+        q = 0.9 * q + jax.random.normal(key, q.shape)
+        return q, q
+    return jax.lax.scan(body, jnp.zeros(2), jax.random.split(key, 50))[1].mean(0)
+
+for chain in range(3):
+    results.append(np.asarray(sample_chain(jax.random.key(chain))))  # here
+    gc.collect()
+    jax.clear_caches()
+
+print("done")
+### a solver whose run method makes cond and body itself
+# google/jaxopt/pull/113
+# while: 4 compiles at the line, by the operation: function
+# hint: jit|outside|once|top level|module level|same function|define
+# - class GradientDescent:
+# + @functools.partial(jax.jit, static_argnums=(0, 2, 3))
+# + def _run(fun, init, stepsize, maxiter):
+# +     def cond(carry):
+# +         i, p = carry
+# +         return (i < maxiter) & (jnp.linalg.norm(jax.grad(fun)(p)) > 1e-3)
+# +     def body(carry):
+# +         i, p = carry
+# +         return i + 1, p - stepsize * jax.grad(fun)(p)
+# +     return jax.lax.while_loop(cond, body, (0, init))[1]
+# + 
+# + class GradientDescent:
+# -         def cond(carry):
+# -             i, p = carry
+# -             return (i < self.maxiter) & (jnp.linalg.norm(jax.grad(self.fun)(p)) > 1e-3)
+# -         def body(carry):
+# -             i, p = carry
+# -             return i + 1, p - self.stepsize * jax.grad(self.fun)(p)
+# -         return jax.lax.while_loop(cond, body, (0, init))[1]  # here
+# +         return _run(self.fun, init, self.stepsize, self.maxiter)  # here
+class GradientDescent:
+    def __init__(self, fun, stepsize=0.1, maxiter=100):
+        self.fun, self.stepsize, self.maxiter = fun, stepsize, maxiter
+
+    def run(self, init):
+        def cond(carry):
+            i, p = carry
+            return (i < self.maxiter) & (jnp.linalg.norm(jax.grad(self.fun)(p)) > 1e-3)
+        def body(carry):
+            i, p = carry
+            return i + 1, p - self.stepsize * jax.grad(self.fun)(p)
+        return jax.lax.while_loop(cond, body, (0, init))[1]  # here
+
+def objective(p):
+    return jnp.sum((p - 1.0) ** 2)
+
+solver = GradientDescent(objective)
+for seed in range(4):
+    results.append(solver.run(jax.random.normal(jax.random.key(seed), (3,))))
+### a chain of draws that grows by a concatenate
+# jax-ml/jax/issues/4865
+# concatenate: 9 compiles at the line, by the operation: shape
+# hint: list|stack|preallocat|buffer|pad|fixed|once|numpy|np\.
+# - draws = jnp.zeros((0, 2))
+# + draws = []
+# -     draws = jnp.concatenate([draws, q[None]])  # here
+# +     draws.append(q)  # here
+# - results.append(draws.mean(0))
+# + results.append(jnp.stack(draws).mean(0))
+@jax.jit
+def mala(q, key):
+    return 0.95 * q + 0.3 * jax.random.normal(key, q.shape)
+
+q = jnp.zeros(2)
+draws = jnp.zeros((0, 2))
+for i in range(9):
+    q = mala(q, jax.random.key(i))
+    draws = jnp.concatenate([draws, q[None]])  # here
+
+results.append(draws.mean(0))
+### an evaluation in full precision of a function that trains in the default one
+# jax-ml/jax/issues/9952
+# loss_fn: 2 traces, expected, by jax_default_matmul_precision: context
+@jax.jit
+def loss_fn(params, batch):
+    return jnp.mean((batch @ params - 1) ** 2)
+
+
+grad_fn = jax.grad(lambda p, b: jnp.mean((b @ p - 1) ** 2))
+batches = np.linspace(0, 1, 60, dtype=np.float32).reshape(5, 4, 3)
 for epoch in range(3):
-    mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
-    everywhere = NamedSharding(mesh, PartitionSpec())
-    by_rows = NamedSharding(mesh, PartitionSpec("data"))
-    train = jax.jit(step, in_shardings=(everywhere, by_rows), out_shardings=everywhere)
-    params = train(jax.device_put(params, everywhere), np.ones((4, 3), np.float32))  # here
-    results.append(params)
-### a step that calls back with a lambda
-# https://docs.jax.dev/en/latest/debugging/print_breakpoint.html
-# step: 1 traces
-seen = []
-
+    for batch in batches:
+        params = params - 0.1 * grad_fn(params, batch)
+    for precision in (None, "highest"):
+        with jax.default_matmul_precision(precision):
+            results.append(loss_fn(params, batches[0]))  # here
+### the caches that are cleared after each fold
+# ArgonneCPAC/diffsky/pull/323
+# fit: 4 traces, by the cache: cleared
+# hint: clear_caches|clear|keep the cache
+# -     jax.clear_caches()
 @jax.jit
-def step(params, x):
-    jax.debug.callback(lambda loss: seen.append(loss), (params * x).sum())
-    return params - 0.1 * x
+def fit(params, xs):
+    def body(params, x):
+        return params - 0.1 * jax.grad(lambda p: (x @ p - 1) ** 2)(params), None
 
-for _ in range(3):
-    params = step(params, np.ones(3, np.float32))  # here
-    results.append(params)
-### a step that each iteration lowers and compiles
+    return jax.lax.scan(body, params, xs)[0]
+
+
+data = np.linspace(0, 1, 60, dtype=np.float32).reshape(20, 3)
+for fold in range(4):
+    held_in = data[np.arange(20) % 4 != fold]
+    results.append(fit(params, held_in))  # here
+    jax.clear_caches()
+## diffrax
+### a vector field that is a lambda for each decay rate
+# patrick-kidger/diffrax/issues/333
+# solve: 6 traces, by term.vector_field: callable
+# hint: args|argument|module level|top level|once|outside|same function|define
+# -     return diffrax.diffeqsolve(term, diffrax.Euler(), 0.0, 1.0, 0.1, y0).ys[-1]
+# +     return diffrax.diffeqsolve(term, diffrax.Euler(), 0.0, 1.0, 0.1, y0, args=rate).ys[-1]
+# - def solve(term, y0):
+# + def solve(term, y0, rate):
+# - for rate in rates:
+# + def decay(t, y, rate):
+# +     return -rate * y
+# + 
+# + for rate in rates:
+# -     term = diffrax.ODETerm(lambda t, y, args: -rate * y)
+# -     results.append(solve(term, params))  # here
+# +     term = diffrax.ODETerm(decay)
+# +     results.append(solve(term, params, jnp.asarray(rate)))  # here
+import diffrax
+
+@eqx.filter_jit
+def solve(term, y0):
+    return diffrax.diffeqsolve(term, diffrax.Euler(), 0.0, 1.0, 0.1, y0).ys[-1]
+
+rates = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+for rate in rates:
+    term = diffrax.ODETerm(lambda t, y, args: -rate * y)
+    results.append(solve(term, params))  # here
+## as it should be
+### a step that is compiled ahead of time and then called as usual
 # https://docs.jax.dev/en/latest/aot.html
 # step: 1 traces
 @jax.jit
-def step(params, x):
-    return params - 0.1 * x
+def step(params, batch):
+    grads = jax.grad(lambda p: jnp.mean((p * batch - 1.0) ** 2))(params)
+    return params - 0.1 * grads
 
-for i in range(3):
-    x = np.full(3, i, np.float32)
-    params = step.lower(params, x).compile()(params, x)  # here
+compiled = step.lower(params, x).compile()
+print(compiled.cost_analysis() is not None)
+for i in range(5):
+    params = step(params, x)  # here
     results.append(params)
-### a step that is watched from its second call on
-# jax-ml/jax/issues/2814
-# step: 1 traces
+### a leapfrog that takes the gradient of a jitted density each time
+# blackjax-devs/blackjax/pull/711
+# logdensity: 1 traces, 2 compiles
 @jax.jit
-def step(params, x):
-    return params - 0.1 * x
+def logdensity(q):
+    return -0.5 * jnp.sum(q**2) - jnp.sum(jnp.cos(q))
 
-for i in range(4):
-    with jax.log_compiles(i > 0), jax.named_scope(f"step {i}"):
-        params = step(params, np.ones(3, np.float32))  # here
-    results.append(params)
-### an NNX model that each seed makes again
-# google/flax/issues/4329
-# step: 1 traces
-@nnx.jit
-def step(model, x):
-    return nnx.relu(model(x)).mean()
+def leapfrog(q, p, step_size):
+    p = p + 0.5 * step_size * jax.grad(logdensity)(q)  # here
+    q = q + step_size * p
+    return q, p
 
-for seed in range(3):
-    model = nnx.Linear(3, 2, rngs=nnx.Rngs(seed))
-    results.append(step(model, np.ones((4, 3), np.float32)))  # here
-### a model whose arrays are replaced
-# patrick-kidger/equinox/issues/1110
-# step: 1 traces
-@eqx.filter_jit
-def step(model, x):
-    return jax.vmap(model)(x).mean()
+q, p = params, jnp.ones(3)
+for i in range(6):
+    q, p = leapfrog(q, p, jnp.float32(0.1))
+    results.append(q)
+### an actor and a critic with an update of their own
+# https://github.com/vwxyzjn/cleanrl/blob/master/cleanrl/td3_continuous_action_jax.py
+# update: 2 traces
+class Actor:
+    @staticmethod
+    @jax.jit
+    def update(actor, critic, obs):
+        return actor + 0.1 * jax.grad(lambda a: jnp.sum(critic * jnp.tanh(a * obs)))(actor)
 
-make = functools.partial(eqx.nn.MLP, 3, 2, 4, 1, activation=jax.nn.gelu)
-for seed in range(3):
-    model = make(key=jax.random.key(seed))
-    model = eqx.tree_at(lambda model: model.layers[0].bias, model, np.full(4, seed, np.float32))
-    results.append(step(model, np.ones((2, 3), np.float32)))  # here
-### rows that are taken by number
-# jax-ml/jax/issues/12198
-# dynamic_slice: 1 compiles at the line
-table = jnp.asarray(np.arange(12, dtype=np.float32).reshape(4, 3))
-for i in range(4):
-    results.append(table[i])  # here
-## diffrax
-### a solve of a vector field that the function defines
-# patrick-kidger/diffrax/issues/142
-# diffeqsolve: 3 compiles at the line, by terms.vector_field: callable
-# hint: once|outside|module|jit|canonicalize
-# + def decay(t, y, args):
-# +     return -0.1 * y
-# +
-# -     def decay(t, y, args):
-# -         return -0.1 * y
-import diffrax
+class Critic:
+    @staticmethod
+    @jax.jit
+    def update(critic, obs, target):
+        return critic - 0.1 * jax.grad(lambda c: jnp.mean((c * obs - target) ** 2))(critic)
 
-def solve(start):
-    def decay(t, y, args):
-        return -0.1 * y
-
-    return diffrax.diffeqsolve(  # here
-        diffrax.ODETerm(decay), diffrax.Euler(), t0=0.0, t1=1.0, dt0=0.25, y0=start
-    ).ys
-
-results = [solve(jnp.full(2, i, jnp.float32)) for i in range(3)]
-## equinox
-### a model that jits a function of its own when it is made
-# patrick-kidger/equinox/issues/686
-# step: 3 traces, by model.forward: callable
-# hint: once
-# - jax.jit(lambda x: kinematics(x))
-# + kinematics
-from collections.abc import Callable
-
-def kinematics(x):
-    return jnp.sin(x)
-
-class Trajectory(eqx.Module):
-    linear: eqx.nn.Linear
-    forward: Callable
-
-    def __init__(self, key):
-        self.linear = eqx.nn.Linear(1, 3, key=key)
-        self.forward = jax.jit(lambda x: kinematics(x))
-
-@eqx.filter_jit
-def step(model, x):
-    return model.forward(model.linear(x))
-
-for seed in range(3):
-    model = Trajectory(jax.random.key(seed))
-    results.append(step(model, np.ones(1, np.float32)))  # here
-### a module with an integer that counts
-# patrick-kidger/equinox/issues/1062
-# step: 4 traces, by scene.shift: static value
-# hint: array
-# - scene.shift, scene, i)
-# + scene.shift, scene, jnp.asarray(i))
-class Scene(eqx.Module):
-    flux: jax.Array
-    shift: int
-
-@eqx.filter_jit
-def step(scene):
-    return jnp.roll(scene.flux, scene.shift)
-
-scene = Scene(np.arange(5, dtype=np.float32), 0)
-for i in range(4):
-    scene = eqx.tree_at(lambda scene: scene.shift, scene, i)
-    results.append(step(scene))  # here
-### a sequence of layers with a lambda
-# https://docs.kidger.site/equinox/api/transformations/
-# step: 3 traces, by model.layers[1].fn: callable
-# hint: once|def 
-# + activation = eqx.nn.Lambda(lambda x: x * jax.nn.sigmoid(x))
-# -     activation = eqx.nn.Lambda(lambda x: x * jax.nn.sigmoid(x))
-def make_model(key):
-    activation = eqx.nn.Lambda(lambda x: x * jax.nn.sigmoid(x))
-    return eqx.nn.Sequential([eqx.nn.Linear(3, 3, key=key), activation])
-
-@eqx.filter_jit
-def step(model, x):
-    return jax.vmap(model)(x).mean()
-
-for seed in range(3):
-    model = make_model(jax.random.key(seed))
-    results.append(step(model, np.ones((2, 3), np.float32)))  # here
-### a number of segments that each batch counts
-# patrick-kidger/equinox/issues/903
-# step: 3 traces, by count: static value
-# hint: one value|fixed|same|constant|pad|bound|largest|array
-# - int(segments.max()) + 1
-# + 4
-@eqx.filter_jit
-def step(x, segments, count):
-    return jax.ops.segment_sum(x, segments, num_segments=count).max()
-
-x = np.arange(4, dtype=np.float32)
-for last in (1, 3, 2):
-    segments = np.asarray([0, 1, 1, last], np.int32)
-    results.append(step(x, segments, int(segments.max()) + 1))  # here
-## flax
-### a discriminator whose optimizer each epoch makes again
-# google/flax/issues/5548
-# step: 3 traces, by optimizer.tx: transformation
-# hint: once|outside|same
-# + tx = optax.adam(0.1)
-# - nnx.Optimizer(model, optax.adam(0.1),
-# + nnx.Optimizer(model, tx,
-@nnx.jit
-def step(model, optimizer, x):
-    grads = nnx.grad(lambda model: (model(x) ** 2).mean())(model)
-    optimizer.update(model, grads)
-
-for epoch in range(3):
-    model = nnx.Linear(3, 2, rngs=nnx.Rngs(epoch))
-    optimizer = nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param)
-    for _ in range(2):
-        step(model, optimizer, np.ones((4, 3), np.float32))  # here
-    results.append(model.kernel[...])
-### a model that is trained and evaluated
-# https://flax.readthedocs.io/en/stable/guides/view.html
-# step: 2 traces, expected, by model.dropout.deterministic: static value
-class Model(nnx.Module):
-    def __init__(self, rngs):
-        self.linear = nnx.Linear(3, 2, rngs=rngs)
-        self.dropout = nnx.Dropout(0.5, rngs=rngs)
-
-    def __call__(self, x):
-        return self.dropout(self.linear(x))
-
-@nnx.jit
-def step(model, x):
-    return (model(x) ** 2).mean()
-
-model = Model(nnx.Rngs(0))
-for epoch in range(2):
-    model.train()
-    results.append(step(model, np.ones((4, 3), np.float32)))
-    model.eval()
-    results.append(step(model, np.ones((4, 3), np.float32)))  # here
-### a train state with a new function for each seed
-# google/flax/issues/1495
-# step: 3 traces, by state.apply_fn: callable
-# hint: once|outside|def 
-# + apply_fn = model.apply
-# -     apply_fn = lambda params, x: model.apply(params, x)
-from flax import linen
-from flax.training import train_state
-
-model = linen.Dense(2)
-tx = optax.sgd(0.1)
-
-@jax.jit
-def step(state, x):
-    grads = jax.grad(lambda params: (state.apply_fn(params, x) ** 2).mean())(state.params)
-    return state.apply_gradients(grads=grads)
-
-for seed in range(3):
-    params = model.init(jax.random.key(seed), np.ones((4, 3), np.float32))
-    apply_fn = lambda params, x: model.apply(params, x)
-    state = train_state.TrainState.create(apply_fn=apply_fn, params=params, tx=tx)
-    state = step(state, np.ones((4, 3), np.float32))  # here
-    results.append(state.params)
-### a state class that is loaded again
-# google/flax/issues/2286
-# step: 3 traces, by state: structure
-# hint: class|once|type
-# - def load():
-# + @functools.cache
-# + def load():
-from typing import NamedTuple
-
-def load():
-    # Not by flax.struct.dataclass: JAX takes two of these for one in a call of a hundred.
-    class State(NamedTuple):
-        params: jax.Array
-        momentum: jax.Array
-
-    return State
-
-@jax.jit
-def step(state, x):
-    momentum = 0.9 * state.momentum + x
-    return state._replace(params=state.params - 0.1 * momentum, momentum=momentum)
-
-results, classes = [], []
-for _ in range(3):
-    State = load()
-    classes.append(State)  # JAX may take one at the address of another for that
-    state = State(np.ones(3, np.float32), np.zeros(3, np.float32))
-    for _ in range(2):
-        state = step(state, np.ones(3, np.float32))  # here
-    results.append(state.params)
-## jax
-### a simulation whose time starts from a Python float
-# google-deepmind/mujoco/issues/2306
-# step: 2 traces, by data['time']: weak type
-# hint: dtype|float32
-# - "time": jnp.asarray(0.0)
-# + "time": jnp.asarray(0.0, jnp.float32)
-@jax.jit
-def step(data):
-    dt = jnp.float32(0.002)
-    qpos = data["qpos"] + dt * data["qvel"]
-    return {"qpos": qpos, "qvel": data["qvel"], "time": data["time"] + dt}
-
-qvel = jnp.asarray(np.ones(3, np.float32))
-data = {"qpos": jnp.asarray(np.zeros(3, np.float32)), "qvel": qvel, "time": jnp.asarray(0.0)}
-for _ in range(4):
-    data = step(data)  # here
-    results.append(data["qpos"])
-### a bound that is a float at first and NumPy's after a fit
-# PlasmaControl/DESC/pull/1963
-# step: 2 traces, by bound: weak type
-# hint: float64|dtype|float
-# - bound = 3.0
-# + bound = np.float64(3.0)
-jax.config.update("jax_enable_x64", True)
-
-@jax.jit
-def step(x, bound):
-    return jnp.minimum(x, bound)
-
-x = np.linspace(0.0, 4.0, 5)
-bound = 3.0
-for _ in range(3):
-    clipped = step(x, bound)  # here
-    bound = np.asarray(clipped).max() - 0.5
-    results.append(clipped)
-### videos with other numbers of frames
-# google-deepmind/tapnet/issues/44
-# step: 3 traces, expected, by frames: shape
-# hint: pad|bucket|one shape|same shape
-# - results.append(step(params, video))
-# + results.append(step(params, np.pad(video, ((0, 5 - len(video)), (0, 0)))))
-@jax.jit
-def step(params, frames):
-    return (params * frames).sum()
-
-params = np.ones(4, np.float32)
-videos = [np.full((frames, 4), frames, np.float32) for frames in (5, 3, 4)]
-for _ in range(2):
-    for video in videos:
-        results.append(step(params, video))  # here
-### an optimization whose points grow by one each time
-# alonfnt/bayex/issues/64
-# step: 5 traces, by seen: shape
-# hint: pad|capacity|fixed|one shape|same shape
-# - seen = np.zeros(0, np.float32)
-# + seen = np.zeros(5, np.float32)
-# - seen = np.append(seen, np.float32(i))
-# + seen = np.where(np.arange(5) == i - 1, np.float32(i), seen)
-@jax.jit
-def step(seen):
-    return jnp.sin(seen).sum()
-
-seen = np.zeros(0, np.float32)
-for i in range(1, 6):
-    seen = np.append(seen, np.float32(i))
-    results.append(step(seen))  # here
-### columns with the smallest dtype that holds them
-# ryan112358/mbi/pull/193
-# step: 3 traces, by column: dtype
-# hint: one dtype|same dtype|astype
-# - column.astype(np.min_scalar_type(column.max()))
-# + column.astype(np.int32)
-@jax.jit
-def step(table, column):
-    return table[column % 4].sum()
-
-table = np.arange(4, dtype=np.float32)
-columns = [np.arange(8) * scale for scale in (1, 100, 10_000)]
-for column in columns:
-    column = column.astype(np.min_scalar_type(column.max()))
-    results.append(step(table, column))  # here
-### a key that a checkpoint gives back as its data
-# google/orbax/issues/620
-# step: 2 traces, by key: dtype
-# hint: wrap_key_data|typed|key
-# - key = jnp.asarray(saved)
-# + key = jax.random.wrap_key_data(saved)
-@jax.jit
-def step(key, x):
-    return x + jax.random.uniform(key, x.shape)
-
-key = jax.random.key(7)
-results = [step(key, x)]  # here
-saved = np.asarray(jax.random.key_data(key))
-for _ in range(2):
-    key = jnp.asarray(saved)
-    results.append(step(key, x))
-### a recurrent cell that gets no state at first
-# google/flax/issues/16
-# step: 2 traces, expected, by hidden: none
-# hint: None|zeros|array
-# - , None
-# -
-# + , np.zeros(3, np.float32)
-# +
-@jax.jit
-def step(weights, hidden, x):
-    if hidden is None:
-        hidden = jnp.zeros(3, jnp.float32)
-    return jnp.tanh(weights @ hidden + x)
-
-weights, hidden = np.eye(3, dtype=np.float32), None
-for i in range(4):
-    hidden = step(weights, hidden, np.full(3, i, np.float32))  # here
-    results.append(hidden)
-### metrics that get their keys in the first step
-# jax-ml/jax/issues/4274
-# step: 2 traces, by metrics: structure
-# hint: keys|structure
-# - metrics = {}
-# + metrics = {"loss": np.float32(0), "steps": 0}
-@jax.jit
-def step(metrics, x):
-    return {"loss": metrics.get("loss", 0.0) + x.sum(), "steps": metrics.get("steps", 0) + 1}
-
-for epoch in range(2):
-    metrics = {}
-    for i in range(3):
-        metrics = step(metrics, np.full(3, i, np.float32))  # here
-    results.append(metrics["loss"])
-### a pullback as an argument
-# jax-ml/jax/issues/3755
-# step: 3 traces, by pullback.fun: callable
-# hint: inside|in the function|jax.grad|once
-# - step(pullback, params):
-# + step(params):
-# +     pullback = jax.vjp(loss, params)[1]
-# -     pullback = jax.vjp(loss, params)[1]
-# -     params = step(pullback, params)  # here
-# +     params = step(params)  # here
-def loss(params):
-    return (params**2).sum()
-
-@jax.jit
-def step(pullback, params):
-    (gradient,) = pullback(jnp.ones((), jnp.float32))
-    return params - 0.1 * gradient
-
-for _ in range(3):
-    pullback = jax.vjp(loss, params)[1]
-    params = step(pullback, params)  # here
-    results.append(params)
-### a scale by position and by keyword
-# jax-ml/jax/pull/595
-# step: 2 traces, by scale: structure
-# hint: same way
-# - scale=np.float32(3.0)
-# + np.float32(3.0)
-@jax.jit
-def step(x, scale):
-    return x * scale
-
-for _ in range(2):
-    results.append(step(x, np.float32(2.0)))
-    results.append(step(x, scale=np.float32(3.0)))  # here
-### a static kernel with a hash and without equality
-# jax-ml/jax/issues/14743
-# step: 3 traces, by kernel: static value
-# hint: __eq__|equal|once
-# -         return hash(self.width)
-# +         return hash(self.width)
-# +
-# +     def __eq__(self, other):
-# +         return self.width == other.width
-class Kernel:
-    def __init__(self, width):
-        self.width = width
-
-    def __hash__(self):
-        return hash(self.width)
-
-@functools.partial(jax.jit, static_argnums=0)
-def step(kernel, x):
-    return jnp.exp(-(x**2) / kernel.width)
-
-for _ in range(3):
-    kernel = Kernel(2.0)
-    results.append(step(kernel, np.ones(3, np.float32)))  # here
-### a noise level among the meta fields of a dataclass
-# ryan112358/mbi/pull/196
-# step: 3 traces, by measurement.stddev: static value
-# hint: data_fields|data field|leaf|array
-# - data_fields=["noisy"], meta_fields=["stddev"]
-# + data_fields=["noisy", "stddev"], meta_fields=[]
+actor, critic = params, 0.5 * params
+for i in range(5):
+    obs = jax.random.normal(jax.random.key(i), (3,))
+    critic = Critic.update(critic, obs, 0.9 * obs)
+    actor = Actor.update(actor, critic, obs)  # here
+    results.append(actor)
+### a frozen config that is made again with the same values
+# jax-ml/jax/issues/3701
+# rollout: 1 traces
 import dataclasses
 
-@functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["noisy"], meta_fields=["stddev"]
-)
-@dataclasses.dataclass
-class Measurement:
-    noisy: jax.Array
-    stddev: float
+@dataclasses.dataclass(frozen=True)
+class EnvConfig:
+    horizon: int = 5
+    gravity: float = 9.8
+    kind: str = "pendulum"
 
-@jax.jit
-def step(x, measurement):
-    return (((x - measurement.noisy) / measurement.stddev) ** 2).sum()
+@functools.partial(jax.jit, static_argnames="config")
+def rollout(theta, key, config):
+    def step(carry, key):
+        theta, velocity = carry
+        velocity = velocity - 0.05 * config.gravity * jnp.sin(theta) + 0.1 * jax.random.normal(key)
+        return (theta + 0.05 * velocity, velocity), theta
+    return jax.lax.scan(step, (theta, 0.0), jax.random.split(key, config.horizon))[1]
 
-for stddev in (1.0, 2.0, 4.0):
-    measurement = Measurement(np.ones(3, np.float32), stddev)
-    results.append(step(np.zeros(3, np.float32), measurement))  # here
-### a sampler whose run closes over its data
-# pyro-ppl/numpyro/issues/441
-# step: 3 traces, by the function itself: function
-# hint: once|argument
-# + def step(scale, position, data):
-# +     return position + scale * (data - position).mean()
-# +
-# -         self.scale = scale
-# +         self.step = jax.jit(functools.partial(step, scale))
-# - return step(step(start))
-# + return self.step(self.step(start, data), data)
-# -         @jax.jit
-# -         def step(position):
-# -             return position + self.scale * (data - position).mean()
-class Sampler:
-    def __init__(self, scale):
-        self.scale = scale
+for episode in range(6):
+    config = dataclasses.replace(EnvConfig(), horizon=8)
+    results.append(rollout(jnp.float32(episode), jax.random.key(episode), config))  # here
+### a filter that scans eagerly with one body for many series
+# jax-ml/jax/issues/14743
+# scan: 1 compiles at the line
+transition, noise = jnp.float32(0.9), jnp.float32(0.1)
 
-    def run(self, start, data):
-        @jax.jit
-        def step(position):
-            return position + self.scale * (data - position).mean()
+def kalman(carry, y):
+    mean, var = carry
+    mean, var = transition * mean, transition**2 * var + noise
+    gain = var / (var + 1.0)
+    return (mean + gain * (y - mean), (1 - gain) * var), mean
 
-        return step(step(start))  # here
+prior = (jnp.zeros(()), jnp.ones(()))
+for seed in range(5):
+    series = jnp.cumsum(jax.random.normal(jax.random.key(seed), (30,)))
+    _, means = jax.lax.scan(kalman, prior, series)  # here
+    results.append(means)
+### a loop that looks at some steps through guards and loggers
+# https://docs.jax.dev/en/latest/transfer_guard.html
+# train: 1 traces
+import contextlib
 
-sampler = Sampler(0.1)
-datasets = [np.full(4, i, np.float32) for i in range(3)]
-results = [sampler.run(np.zeros(4, np.float32), data) for data in datasets]
-### a bound method that each call jits
-# jax-ml/jax/issues/19570
-# step: 3 traces, by the function itself: function
-# hint: once
-# - policy = Policy(np.eye(3, dtype=np.float32))
-# + policy = Policy(np.eye(3, dtype=np.float32))
-# + policy_step = jax.jit(policy.step)
-# - jax.jit(policy.step)(np.full
-# + policy_step(np.full
-class Policy:
-    def __init__(self, weights):
-        self.weights = weights
+@functools.partial(jax.jit, donate_argnums=0)
+def train(params, key):
+    key, sub = jax.random.split(key)
+    batch = jax.random.normal(sub, (16, 3))
+    loss, grads = jax.value_and_grad(lambda p: jnp.mean((batch @ p) ** 2))(params)
+    return params - 0.1 * grads, key, loss
 
-    def step(self, observation):
-        return jnp.tanh(self.weights @ observation)
+key = jax.random.key(0)
+for i in range(6):
+    watch = [contextlib.nullcontext(), jax.transfer_guard("log"), jax.log_compiles()][i % 3]
+    with watch, jax.named_scope(f"step{i}"), jax.profiler.StepTraceAnnotation("train", step_num=i):
+        params, key, loss = train(params, key)  # here
+    results.append(loss)
+### a solve whose end and rate change as arrays
+# https://docs.kidger.site/diffrax/usage/how-to-choose-a-solver/
+# simulate: 1 traces
+import diffrax
 
-policy = Policy(np.eye(3, dtype=np.float32))
-for i in range(3):
-    results.append(jax.jit(policy.step)(np.full(3, i, np.float32)))  # here
-### a Jacobian of a lambda that each outer iteration jits
-# PlasmaControl/DESC/issues/1191
-# <lambda>: 3 traces, by the function itself: function
-# hint: once|argument
-# + jacobian = jax.jit(jax.jacfwd(lambda x, target: residual(x, target)))
-# - jacobian(x).sum(0)
-# + jacobian(x, target).sum(0)
-# -     jacobian = jax.jit(jax.jacfwd(lambda x: residual(x, target)))
-def residual(x, target):
-    return x**2 - target
+def vector_field(t, y, args):
+    return -args["rate"] * y
 
-x = jnp.asarray(np.ones(3, np.float32))
-for target in (2.0, 3.0, 4.0):
-    jacobian = jax.jit(jax.jacfwd(lambda x: residual(x, target)))
-    for _ in range(2):
-        x = x - 0.1 * jacobian(x).sum(0)  # here
-    results.append(x)
-### a checkpointed block that each layer wraps again
-# jax-ml/jax/issues/9661
-# step: 1 traces, 3 compiles, by the function itself: function
-# hint: once
-# + block = jax.jit(jax.checkpoint(step))
-# - jax.jit(jax.checkpoint(step))(layer, x)
-# + block(layer, x)
-def step(weights, x):
-    return jnp.tanh(weights @ x)
-
-weights = [np.full((3, 3), i, np.float32) for i in range(1, 4)]
-x = jnp.asarray(np.ones(3, np.float32))
-for layer in weights:
-    x = jax.jit(jax.checkpoint(step))(layer, x)  # here
-    results.append(x)
-### a shard_map that each batch makes again
-# https://docs.jax.dev/en/latest/notebooks/shard_map.html
-# step: 3 traces, by the function itself: function
-# hint: once
-# + run = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))
-# - jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(batch)
-# + run(batch)
-spec = PartitionSpec("data")
-
-def step(x):
-    return x - jax.lax.pmean(x.mean(), "data")
-
-for i in range(3):
-    batch = np.arange(4, dtype=np.float32) * i
-    results.append(  # here
-        jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(batch)
+@eqx.filter_jit
+def simulate(y0, t1, args):
+    term = diffrax.ODETerm(vector_field)
+    controller = diffrax.PIDController(rtol=1e-3, atol=1e-5)
+    solution = diffrax.diffeqsolve(
+        term, diffrax.Tsit5(), 0.0, t1, None, y0, args, stepsize_controller=controller
     )
-### a straight-through estimator that a function of the levels makes
-# flaport/inverse_design/issues/13
-# step: 3 traces, by the function itself: function
-# hint: once|cache
-# - def make_rounding(levels):
-# + @functools.cache
-# + def make_rounding(levels):
-def make_rounding(levels):
-    @jax.custom_vjp
-    def step(x):
-        return jnp.round(x * levels) / levels
+    return solution.ys[-1]
 
-    step.defvjp(lambda x: (step(x), None), lambda _, gradient: (gradient,))
-    return step
+for i, t1 in enumerate(np.linspace(1.0, 2.0, 5)):
+    args = {"rate": jnp.asarray(0.5 + i)}
+    results.append(simulate(params, jnp.asarray(t1), args))  # here
+### the learning rates of an ensemble
+# https://docs.kidger.site/equinox/tricks/#ensembling
+# step: 1 traces
+optim = optax.inject_hyperparams(optax.adam)(learning_rate=1e-3)
 
-x = np.linspace(0.0, 1.0, 5, dtype=np.float32)
-for _ in range(3):
-    rounding = make_rounding(4)
-    results.append(jax.jit(rounding)(x))  # here
-### a solve within a default device and one without
-# uwplasma/vmex/pull/325
-# step: 2 traces, expected, by jax_default_device: context
-# hint: default_device|default device|setting|context
-# - with jax.default_device(jax.devices()[0]):
-# + if True:
+
+@eqx.filter_vmap
+def make(key, rate):
+    model = eqx.nn.MLP(3, 1, 8, depth=1, key=key)
+    opt_state = optim.init(eqx.filter(model, eqx.is_inexact_array))
+    opt_state.hyperparams["learning_rate"] = rate
+    return model, opt_state
+
+
+@eqx.filter_jit
+@eqx.filter_vmap(in_axes=(eqx.if_array(0), eqx.if_array(0), None))
+def step(model, opt_state, xs):
+    loss, grads = eqx.filter_value_and_grad(lambda m: jnp.mean(jax.vmap(m)(xs) ** 2))(model)
+    updates, opt_state = optim.update(grads, opt_state)
+    return eqx.apply_updates(model, updates), opt_state, loss
+
+
+xs = np.ones((8, 3), np.float32)
+for sweep in ([1e-3, 1e-2, 1e-1], [2e-3, 2e-2, 2e-1]):
+    models, opt_states = make(jax.random.split(jax.random.key(0), 3), jnp.asarray(sweep))
+    for _ in range(3):
+        models, opt_states, losses = step(models, opt_states, xs)  # here
+    results.append(losses)
+### the keys of a batch in another order and weights of float64
+# jax-ml/jax/issues/24398
+# loss_fn: 1 traces
 @jax.jit
-def step(x):
-    return x * 2 + 1
+def loss_fn(params, batch):
+    return jnp.mean((batch["image"] @ params - batch["label"]) ** 2 * batch["weight"])
 
-for _ in range(2):
-    results.append(step(x))
-    with jax.default_device(jax.devices()[0]):
-        results.append(step(x))  # here
-### an evaluation with 64 bits of what is trained with 32
-# patrick-kidger/diffrax/issues/523
-# step: 2 traces, expected, by jax_enable_x64: context
-# hint: x64|setting|context
-# - with jax.enable_x64(True):
-# + if True:
+
+rng = np.random.default_rng(0)
+for i in range(6):
+    batch = {
+        "image": rng.random((4, 3), np.float32),
+        "label": rng.random(4, np.float32),
+        "weight": np.ones(4, np.float32),
+    }
+    if i % 2:
+        batch = {name: jnp.asarray(batch[name]) for name in reversed(batch)}
+        batch["weight"] = rng.random(4)  # float64, of NumPy
+    results.append(loss_fn(params, batch))  # here
+### the accumulation of gradients by MultiSteps
+# google-deepmind/optax/pull/1122
+# train_step: 1 traces
+optim = optax.MultiSteps(optax.adamw(1e-2), every_k_schedule=3)
+opt_state = optim.init(params)
+
+
 @jax.jit
-def step(x):
-    return x - 0.1 * jnp.sin(x)
+def train_step(params, opt_state, batch):
+    grads = jax.grad(lambda p: jnp.mean((batch @ p - 1) ** 2))(params)
+    updates, opt_state = optim.update(grads, opt_state, params)
+    params = optax.apply_updates(params, updates)
+    return params, opt_state, optim.has_updated(opt_state)
 
-for _ in range(2):
-    results.append(step(x))
-    with jax.enable_x64(True):
-        results.append(step(x))  # here
-### a sampler that clears the caches after each chain
-# svenguenther/OLE/issues/6
-# step: 3 traces, by the cache: cleared
-# hint: clear_caches|clear
-# -     jax.clear_caches()
-@jax.jit
-def step(params, x):
-    return params - 0.1 * x
 
-for epoch in range(3):
-    for _ in range(2):
-        params = step(params, np.ones(3, np.float32))  # here
-    results.append(params)
-    jax.clear_caches()
-### a step that is compiled ahead of time for a batch without sharding
-# AI-Hypercomputer/maxtext/pull/4174
-# step: 2 traces, by batch: sharding
-# hint: sharding
-# - dummy = jax.ShapeDtypeStruct((4, 3), np.float32)
-# + dummy = jax.ShapeDtypeStruct((4, 3), np.float32, sharding=by_rows)
-@jax.jit
-def step(params, batch):
-    return (params * batch).mean()
+batches = np.linspace(0, 1, 120, dtype=np.float32).reshape(10, 4, 3)
+for batch in batches:
+    params, opt_state, has_updated = train_step(params, opt_state, batch)  # here
+    if has_updated:
+        results.append(params)
+### the models of several seeds that share a transformation
+# google/flax/issues/4329
+# train_step: 1 traces
+class Net(nnx.Module):
+    def __init__(self, rngs):
+        self.linear = nnx.Linear(3, 8, rngs=rngs)
+        self.dropout = nnx.Dropout(0.1, rngs=rngs)
+        self.head = nnx.Linear(8, 1, rngs=rngs)
 
-params = np.float32(2.0)
-dummy = jax.ShapeDtypeStruct((4, 3), np.float32)
-step.lower(params, dummy).compile()
+    def __call__(self, x):
+        return self.head(nnx.relu(self.dropout(self.linear(x))))
+
+
+@nnx.jit
+def train_step(model, optimizer, xs):
+    loss, grads = nnx.value_and_grad(lambda m: jnp.mean((m(xs) - 1) ** 2))(model)
+    optimizer.update(model, grads)
+    return loss
+
+
+tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3))
+xs = np.ones((8, 3), np.float32)
+for seed in range(3):
+    model = Net(nnx.Rngs(seed))
+    optimizer = nnx.Optimizer(model, tx, wrt=nnx.Param)
+    for _ in range(3):
+        loss = train_step(model, optimizer, xs)  # here
+    results.append(loss)
+### the leaves of a model that are written and read again
+# patrick-kidger/equinox/pull/1253
+# evaluate: 1 traces
+import io
+
+model = eqx.nn.MLP(3, 1, 8, depth=2, key=jax.random.key(0))
+
+
+@eqx.filter_jit
+def evaluate(model, xs):
+    return jax.vmap(model)(xs).mean()
+
+
+xs = np.ones((8, 3), np.float32)
 for i in range(3):
-    batch = jax.device_put(np.full((4, 3), i, np.float32), by_rows)
-    results.append(step(params, batch))  # here
-### pretrained parameters that device_put places
-# jax-ml/jax/issues/15924
-# step: 1 traces, 2 compiles, by params: commitment
-# hint: device_put|commit|place
-# - , fresh.sharding)
-# + )
+    results.append(evaluate(model, xs))  # here
+    model = jax.tree.map(lambda a: a * 0.9 if eqx.is_array(a) else a, model)
+    file = io.BytesIO()
+    eqx.tree_serialise_leaves(file, model)
+    file.seek(0)
+    like = eqx.filter_eval_shape(eqx.nn.MLP, 3, 1, 8, depth=2, key=jax.random.key(1))
+    model = eqx.tree_deserialise_leaves(file, like)
+### an average of the weights outside of the step
+# marin-community/levanter/pull/862
+# add: 3 compiles at the line
 @jax.jit
-def step(params, x):
-    return params * x
+def step(params, xs):
+    def loss_fn(params):
+        return jnp.mean((jnp.tanh(xs @ params["w1"] + params["b1"]) @ params["w2"] - 1) ** 2)
 
-fresh = jnp.asarray(np.ones(3, np.float32))
-pretrained = jax.device_put(np.full(3, 2, np.float32), fresh.sharding)
-for params in (fresh, pretrained, fresh):
-    results.append(step(params, np.ones(3, np.float32)))  # here
-### a counter of steps that is not on the mesh
-# marin-community/marin/pull/8911
-# step: 2 traces, by state['count']: sharding
-# hint: device_put|sharding
-# - "count": jnp.asarray(0, jnp.int32)}
-# + "count": jax.device_put(np.int32(0), everywhere)}
-@jax.jit
-def step(state, x):
-    return {"params": state["params"] - 0.1 * x, "count": state["count"] + 1}
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss_fn)(params))
 
-params = jax.device_put(np.ones(4, np.float32), by_rows)
-state = {"params": params, "count": jnp.asarray(0, jnp.int32)}
-for _ in range(3):
-    state = step(state, np.ones(4, np.float32))  # here
-    results.append(state["params"])
-### a warm-up without donation
-# jax-ml/jax/issues/9237
-# step: 1 traces, 2 compiles, expected, by donate_argnums: options
-# hint: donat
-# - jax.jit(step, donate_argnums=0)
-# + jax.jit(step)
-def step(params, x):
-    return params - 0.1 * x
 
-results = [jax.jit(step)(params, x)]
-train = jax.jit(step, donate_argnums=0)
-for _ in range(3):
-    params = train(params, x)  # here
-results.append(params)
-### a scan with a body that each simulation defines
-# jax-ml/jax/issues/2251
-# scan: 3 compiles at the line, 0 cured, by the operation: function
-# hint: once|jit
-# - def simulate(rate, forces):
-# + @functools.partial(jax.jit, static_argnums=0)
-# + def simulate(rate, forces):
-def simulate(rate, forces):
-    def body(position, force):
-        return position + rate * force, position
+params = {"w1": jnp.ones((3, 4)), "b1": jnp.zeros(4), "w2": jnp.ones((4, 1))}
+average = params
+xs = np.linspace(0, 1, 24, dtype=np.float32).reshape(8, 3)
+for _ in range(5):
+    params = step(params, xs)
+    average = jax.tree.map(lambda a, p: 0.99 * a + 0.01 * p, average, params)  # here
+results.extend(jax.tree.leaves(average))
+### the metrics that are reset at each epoch
+# google/flax/pull/3782
+# eval_step: 1 traces
+model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+metrics = nnx.MultiMetric(accuracy=nnx.metrics.Accuracy(), loss=nnx.metrics.Average("loss"))
 
-    return jax.lax.scan(body, np.float32(0), forces)[0]  # here
 
-forces = np.ones(4, np.float32)
-results = [simulate(0.1, forces) for _ in range(3)]
-### a piecewise function of new lambdas
-# jax-ml/jax/issues/7693
-# _piecewise: 3 compiles at the line, 0 cured, by the operation: function
-# hint: once|jit
-# - def soft(x):
-# + @jax.jit
-# + def soft(x):
-def soft(x):
-    return jnp.piecewise(x, [x < 0, x > 1], [lambda x: -x, lambda x: x**0.5, lambda x: x])  # here
+@nnx.jit
+def eval_step(model, metrics, batch):
+    logits = model(batch["x"])
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, batch["y"]).mean()
+    metrics.update(loss=loss, logits=logits, labels=batch["y"])
 
-results = [soft(np.full(3, i, np.float32)) for i in range(3)]
-### a padding that is compiled for each length
-# markean/aimz/issues/174
-# _pad: 4 compiles at the line, 0 cured, by the operation: shape
-# hint: [Nn]um[Pp]y|np\.
-# - jnp.pad(
-# + np.pad(
-@jax.jit
-def step(tokens):
-    return tokens.sum()
 
-for length in (2, 5, 3, 7):
-    tokens = np.arange(length, dtype=np.int32)
-    padded = jnp.pad(tokens, (0, 8 - length))  # here
-    results.append(step(padded))
+x = np.linspace(0, 1, 24, dtype=np.float32).reshape(8, 3)
+for epoch in range(3):
+    for i in (0, 4):
+        batch = {"x": x[i : i + 4], "y": np.arange(4) % 2}
+        eval_step(model, metrics, batch)  # here
+    results.append(metrics.compute()["loss"])
+    metrics.reset()
+## equinox
+### a learning rate of inject_hyperparams that is set to a Python number for filter_jit
+# https://optax.readthedocs.io/en/latest/getting_started.html
+# step: 5 traces, by opt_state.hyperparams['learning_rate']: static value
+# hint: asarray|jnp\.array|array|float32|dynamic|traced
+# - opt_state.hyperparams["learning_rate"] = 0.1 * 0.9**epoch
+# + opt_state.hyperparams["learning_rate"] = jnp.asarray(0.1 * 0.9**epoch)
+optim = optax.inject_hyperparams(optax.sgd)(learning_rate=0.1)
+model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
+opt_state = optim.init(eqx.filter(model, eqx.is_inexact_array))
+
+
+def loss_fn(model, x, y):
+    return jnp.mean((jax.vmap(model)(x) - y) ** 2)
+
+
+@eqx.filter_jit
+def step(model, opt_state, x, y):
+    loss, grads = eqx.filter_value_and_grad(loss_fn)(model, x, y)
+    updates, opt_state = optim.update(grads, opt_state)
+    return eqx.apply_updates(model, updates), opt_state, loss
+
+
+xs, ys = jnp.ones((8, 3)), jnp.ones((8, 1))
+for epoch in range(5):
+    opt_state.hyperparams["learning_rate"] = 0.1 * 0.9**epoch
+    model, opt_state, loss = step(model, opt_state, xs, ys)  # here
+    results.append(loss)
+### an ensemble trainer made for each fold
+# patrick-kidger/equinox/issues/307
+# step: 4 traces, by the function itself: function
+# hint: once|outside|out of|module level|canonopt\.(filter_)?jit|reuse|above
+# - def fit(models, rate, xs, ys):
+# -     @eqx.filter_jit
+# -     @eqx.filter_vmap(in_axes=(eqx.if_array(0), None, None))
+# -     def step(model, xs, ys):
+# -         grads = eqx.filter_grad(lambda m: jnp.mean((jax.vmap(m)(xs) - ys) ** 2))(model)
+# -         return eqx.apply_updates(model, jax.tree.map(lambda g: -rate * g, grads))
+# -
+# -     for _ in range(3):
+# -         models = step(models, xs, ys)  # here
+# + @eqx.filter_jit
+# + @eqx.filter_vmap(in_axes=(eqx.if_array(0), None, None, None))
+# + def step(model, rate, xs, ys):
+# +     grads = eqx.filter_grad(lambda m: jnp.mean((jax.vmap(m)(xs) - ys) ** 2))(model)
+# +     return eqx.apply_updates(model, jax.tree.map(lambda g: -rate * g, grads))
+# +
+# +
+# + def fit(models, rate, xs, ys):
+# +     for _ in range(3):
+# +         models = step(models, rate, xs, ys)  # here
+@eqx.filter_vmap
+def make_ensemble(key):
+    return eqx.nn.Linear(3, 1, key=key)
+
+
+def fit(models, rate, xs, ys):
+    @eqx.filter_jit
+    @eqx.filter_vmap(in_axes=(eqx.if_array(0), None, None))
+    def step(model, xs, ys):
+        grads = eqx.filter_grad(lambda m: jnp.mean((jax.vmap(m)(xs) - ys) ** 2))(model)
+        return eqx.apply_updates(model, jax.tree.map(lambda g: -rate * g, grads))
+
+    for _ in range(3):
+        models = step(models, xs, ys)  # here
+    return models
+
+
+data = np.arange(24, dtype=np.float32).reshape(8, 3) / 24
+for fold in range(4):
+    held_in = np.arange(8) % 4 != fold
+    models = make_ensemble(jax.random.split(jax.random.key(fold), 5))
+    models = fit(models, 0.1, data[held_in], data[held_in, :1])
+    results.append(models.weight)
+### an activation that is a new partial in each trial
+# patrick-kidger/equinox/issues/686
+# evaluate: 4 traces, by model.activation: callable
+# hint: once|same (object|function|partial)|canonicalize|outside|module level|reuse
+# - def build(seed):
+# -     activation = functools.partial(jax.nn.leaky_relu, negative_slope=0.2)
+# + activation = functools.partial(jax.nn.leaky_relu, negative_slope=0.2)
+# +
+# +
+# + def build(seed):
+def build(seed):
+    activation = functools.partial(jax.nn.leaky_relu, negative_slope=0.2)
+    return eqx.nn.MLP(3, 1, 8, depth=2, activation=activation, key=jax.random.key(seed))
+
+
+@eqx.filter_jit
+def evaluate(model, xs):
+    return jax.vmap(model)(xs).mean()
+
+
+xs = np.ones((16, 3), np.float32)
+for seed in range(4):
+    model = build(seed)
+    results.append(evaluate(model, xs))  # here
 ## optax
-### a chain with a mask that each fold builds
-# google-deepmind/optax/pull/1693
-# step: 3 traces, by optimizer: transformation
-# hint: once|outside|same
-# - for fold in range(3):
-# -     decay
-# + if True:
-# +     decay
-# - momentum=0.9))
-# + momentum=0.9))
-# + for fold in range(3):
-@functools.partial(jax.jit, static_argnums=0)
-def step(optimizer, params, state, x):
-    grads = jax.grad(lambda params: ((params["w"] * x + params["b"]) ** 2).sum())(params)
-    updates, state = optimizer.update(grads, state, params)
-    return optax.apply_updates(params, updates), state
+### a backtracking line search whose state is not of the types of its updates
+# google-deepmind/optax/issues/1171
+# step: 2 traces, by opt_state[1].info.num_linesearch_steps: weak type
+# hint: weak|dtype|astype|int32|init_like|strong|same type
+# - opt_state = optim.init(params)
+# + opt_state = jax.tree.map(lambda a: jax.lax.convert_element_type(a, a.dtype), optim.init(params))
+optim = optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(10, store_grad=True))
+opt_state = optim.init(params)
 
-for fold in range(3):
-    decay = optax.add_decayed_weights(0.01, mask=lambda params: {"w": True, "b": False})
-    optimizer = optax.chain(optax.clip_by_global_norm(1.0), decay, optax.sgd(0.1, momentum=0.9))
-    params = {"w": np.ones(3, np.float32), "b": np.zeros(3, np.float32)}
-    state = optimizer.init(params)
-    for _ in range(2):
-        params, state = step(optimizer, params, state, np.full(3, fold, np.float32))  # here
-    results.append(params)
-### an injected learning rate that a float replaces
-# google-deepmind/optax/issues/1414
-# step: 2 traces, by state.hyperparams['learning_rate']: weak type
-# hint: dtype|float32
-# - ["learning_rate"] = 0.01
-# + ["learning_rate"] = jnp.float32(0.01)
-optimizer = optax.inject_hyperparams(optax.sgd)(learning_rate=0.1)
+
+def loss_fn(params):
+    return jnp.sum((params - 2.0) ** 4)
+
 
 @jax.jit
-def step(params, state, x):
-    updates, state = optimizer.update(2 * params * x, state, params)
-    return optax.apply_updates(params, updates), state
+def step(params, opt_state):
+    loss, grads = optax.value_and_grad_from_state(loss_fn)(params, state=opt_state)
+    updates, opt_state = optim.update(
+        grads, opt_state, params, value=loss, grad=grads, value_fn=loss_fn
+    )
+    return optax.apply_updates(params, updates), opt_state, loss
 
-state = optimizer.init(params)
+
+for _ in range(6):
+    params, opt_state, loss = step(params, opt_state)  # here
+    results.append(loss)
+### a sweep of weight decays of which the first is none at all
+# google-deepmind/optax/issues/577
+# train: 2 traces, by weight_decay: scalar
+# hint: 0\.0|float|same type|one type
+# - for weight_decay in (0, 0.01, 0.1):
+# + for weight_decay in (0.0, 0.01, 0.1):
+@jax.jit
+def train(params, weight_decay, xs):
+    optim = optax.adamw(1e-2, weight_decay=weight_decay)
+    opt_state = optim.init(params)
+
+    def body(carry, x):
+        params, opt_state = carry
+        grads = jax.grad(lambda p: (x @ p - 1) ** 2)(params)
+        updates, opt_state = optim.update(grads, opt_state, params)
+        return (optax.apply_updates(params, updates), opt_state), None
+
+    return jax.lax.scan(body, (params, opt_state), xs)[0][0]
+
+
+xs = np.linspace(0, 1, 30, dtype=np.float32).reshape(10, 3)
+for weight_decay in (0, 0.01, 0.1):
+    results.append(train(params, weight_decay, xs))  # here
+### a data-parallel step that starts from parameters on one device
+# jax-ml/jax/pull/28372
+# step: 2 traces, by params['w']: sharding
+# and by params['b']: sharding
+# hint: device_put|out_shardings|sharding|replicat
+# - opt_state = optim.init(params)
+# + params = jax.device_put(params, everywhere)
+# + opt_state = jax.device_put(optim.init(params), everywhere)
+params = {"w": jnp.ones((3, 1)), "b": jnp.zeros(1)}
+optim = optax.sgd(0.1)
+opt_state = optim.init(params)
+
+
+@jax.jit
+def step(params, opt_state, batch):
+    def loss_fn(params):
+        return jnp.mean((batch["x"] @ params["w"] + params["b"] - batch["y"]) ** 2)
+
+    loss, grads = jax.value_and_grad(loss_fn)(params)
+    updates, opt_state = optim.update(grads, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state, loss
+
+
+for i in range(4):
+    batch = {"x": np.full((8, 3), i, np.float32), "y": np.ones((8, 1), np.float32)}
+    batch = jax.device_put(batch, by_rows)
+    params, opt_state, loss = step(params, opt_state, batch)  # here
+    results.append(loss)
+## flax
+### a discriminator and its nnx.Optimizer that are made again at each epoch
+# google/flax/issues/5548
+# train_step: 4 traces, by optimizer.tx: transformation
+# hint: once|same (object|optimizer|transformation)|canonopt|outside|reuse
+# - optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)
+# + optimizer = nnx.Optimizer(model, tx, wrt=nnx.Param)
+# - for epoch in range(4):
+# + tx = optax.adam(1e-3)
+# + for epoch in range(4):
+@nnx.jit
+def train_step(model, optimizer, xs):
+    loss, grads = nnx.value_and_grad(lambda m: jnp.mean((m(xs) - 1) ** 2))(model)
+    optimizer.update(model, grads)
+    return loss
+
+
+xs = np.ones((8, 3), np.float32)
+for epoch in range(4):
+    model = nnx.Linear(3, 1, rngs=nnx.Rngs(epoch))
+    optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)
+    for _ in range(3):
+        loss = train_step(model, optimizer, xs)  # here
+    results.append(loss)
+### the intermediates of a Linen module that are fed back
+# google/flax/issues/1227
+# forward: 5 traces, by variables['intermediates']['h'][i]: structure
+# hint: grow|length|pop|drop|remove|keep|pass|leave out|only|without
+# - variables = {**variables, **updated}
+# + variables = {**variables, "batch_stats": updated["batch_stats"]}
+import flax.linen as nn
+
+
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = nn.Dense(4)(x)
+        x = nn.BatchNorm(use_running_average=False)(x)
+        self.sow("intermediates", "h", x)
+        return x.mean()
+
+
+@jax.jit
+def forward(variables, xs):
+    return Net().apply(variables, xs, mutable=["batch_stats", "intermediates"])
+
+
+xs = np.linspace(0, 1, 24, dtype=np.float32).reshape(8, 3)
+variables = Net().init(jax.random.key(0), xs)
+variables = {"params": variables["params"], "batch_stats": variables["batch_stats"]}
+for _ in range(5):
+    out, updated = forward(variables, xs)  # here
+    variables = {**variables, **updated}
+    results.append(variables["batch_stats"]["BatchNorm_0"]["mean"])
+### a curriculum of sequences that get longer by one token each stage
+# Lightning-AI/litgpt/pull/90
+# train_step: 8 traces, by batch['tokens']: shape
+# and by batch['mask']: shape
+# hint: pad|bucket|fixed length|one (length|shape|size)|mask
+# -     length = 4 + stage
+# +     length, real = 11, 4 + stage
+# -     tokens = np.arange(2 * length).reshape(2, length) % 5
+# -     batch = {"tokens": tokens, "mask": np.ones((2, length), np.float32)}
+# +     tokens = np.zeros((2, length), int)
+# +     tokens[:, :real] = np.arange(2 * real).reshape(2, real) % 5
+# +     mask = np.broadcast_to(np.arange(length) < real, (2, length)).astype(np.float32)
+# +     batch = {"tokens": tokens, "mask": mask}
+from flax.training.train_state import TrainState
+
+
+def apply_fn(params, tokens):
+    return params["table"][tokens].sum(-1)
+
+
+table = jnp.linspace(0, 1, 20).reshape(5, 4)
+state = TrainState.create(apply_fn=apply_fn, params={"table": table}, tx=optax.adam(1e-2))
+
+
+@jax.jit
+def train_step(state, batch):
+    def loss_fn(params):
+        error = (state.apply_fn(params, batch["tokens"]) - 1) ** 2
+        return (error * batch["mask"]).sum() / batch["mask"].sum()
+
+    loss, grads = jax.value_and_grad(loss_fn)(state.params)
+    return state.apply_gradients(grads=grads), loss
+
+
+for stage in range(8):
+    length = 4 + stage
+    tokens = np.arange(2 * length).reshape(2, length) % 5
+    batch = {"tokens": tokens, "mask": np.ones((2, length), np.float32)}
+    state, loss = train_step(state, batch)  # here
+    results.append(loss)
+### a trainer class whose step has a static self
+# jax-ml/jax/issues/9672
+# step: 3 traces, by self: static value
+# hint: __eq__|__hash__|frozen|dataclass|pytree|canonopt|once|outside|same object
+# - class Trainer:
+# -     def __init__(self, momentum):
+# -         self.momentum = momentum
+# + import dataclasses
+# +
+# +
+# + @dataclasses.dataclass(frozen=True)
+# + class Trainer:
+# +     momentum: float
+class Trainer:
+    def __init__(self, momentum):
+        self.momentum = momentum
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, params, trace, batch):
+        grads = jax.grad(lambda p: jnp.mean((batch @ p - 1) ** 2))(params)
+        trace = self.momentum * trace + grads
+        return params - 0.1 * trace, trace
+
+    def fit(self, params, batches):
+        trace = jnp.zeros_like(params)
+        for batch in batches:
+            params, trace = self.step(params, trace, batch)  # here
+        return params
+
+
+batches = np.linspace(0, 1, 60, dtype=np.float32).reshape(5, 4, 3)
+for fold in range(3):
+    results.append(Trainer(momentum=0.9).fit(params, np.roll(batches, fold, 0)))
+## others
+### a checkpoint that orbax restores in the middle of training
+# jax-ml/jax/issues/15924
+# step: 1 traces, 2 compiles, by params['w']: commitment
+# hint: device_put|commit|placement|sharding|same device
+# - params = {"w": jnp.ones(3)}
+# + params = jax.device_put({"w": jnp.ones(3)}, jax.devices()[0])
+import tempfile
+
+import orbax.checkpoint as ocp
+
+
+@jax.jit
+def step(params, xs):
+    grads = jax.grad(lambda p: jnp.mean((xs @ p["w"] - 1) ** 2))(params)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+
+
+xs = np.ones((4, 3), np.float32)
+params = {"w": jnp.ones(3)}
+folder = tempfile.mkdtemp()
+checkpointer = ocp.StandardCheckpointer()
 for i in range(4):
     if i == 2:
-        state.hyperparams["learning_rate"] = 0.01
-    params, state = step(params, state, np.ones(3, np.float32))  # here
-    results.append(params)
-### a line search whose first state has a weak count
-# google-deepmind/optax/pull/1175
-# step: 2 traces, by state[1].info.num_linesearch_steps: weak type
-# hint: dtype|strong
-# - state = optimizer.init(params)
-# + state = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), optimizer.init(params))
-def loss(params):
-    return (params**2).sum()
-
-optimizer = optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(5))
-
+        checkpointer.save(f"{folder}/{i}", params)
+        checkpointer.wait_until_finished()
+        params = checkpointer.restore(f"{folder}/{i}", params)
+    params = step(params, xs)  # here
+    results.append(params["w"])
+### a loader that collates to a list and another that gives a tuple
+# https://docs.jax.dev/en/latest/notebooks/Neural_Network_and_Data_Loading.html
+# accuracy: 2 traces, by batch: structure
+# hint: tuple|list|container|same type|one type
+# - valid = [[xs[i : i + 4], ys[i : i + 4]] for i in (16, 20)]
+# + valid = [(xs[i : i + 4], ys[i : i + 4]) for i in (16, 20)]
 @jax.jit
-def step(params, state):
-    value, grad = jax.value_and_grad(loss)(params)
-    extra = {"value": value, "grad": grad, "value_fn": loss}
-    updates, state = optimizer.update(grad, state, params, **extra)
-    return optax.apply_updates(params, updates), state
+def accuracy(params, batch):
+    xs, ys = batch
+    return jnp.mean((xs @ params > 0.5) == ys)
 
-params = jnp.asarray(np.arange(3, dtype=np.float32))
-state = optimizer.init(params)
-for _ in range(3):
-    params, state = step(params, state)  # here
-    results.append(params)
+
+xs = np.linspace(0, 1, 72, dtype=np.float32).reshape(24, 3)
+ys = np.arange(24) % 2
+train = [(xs[i : i + 4], ys[i : i + 4]) for i in range(0, 16, 4)]
+valid = [[xs[i : i + 4], ys[i : i + 4]] for i in (16, 20)]
+for batch in train + valid:
+    results.append(accuracy(params, batch))  # here
+### a running mean of the losses so far
+# jax-ml/jax/issues/4865
+# stack: 10 compiles at the line, by the operation: shape
+# hint: numpy|np\.|float\(|jit|grow|pad|fixed|running
+# - curve = jnp.stack(losses)  # here
+# + curve = np.stack(losses)  # here
+@jax.jit
+def loss_fn(params, batch):
+    return jnp.mean((batch @ params - 1) ** 2)
+
+
+losses = []
+batches = np.linspace(0, 1, 120, dtype=np.float32).reshape(10, 4, 3)
+for batch in batches:
+    losses.append(loss_fn(params, batch))
+    curve = jnp.stack(losses)  # here
+    results.append(np.asarray(curve).mean())
 """,
 )
 
 # The rows of the first score, before any rule was changed.
 FIRST_RUN = """\
-| count, path and cause | 28 | 40 | 70 % |
-| cured by a line to paste | 12 | 14 | 86 % |
-| cured by what a reader makes of a hint | 19 | 25 | 76 % |
-| cured by either | 31 | 39 | 79 % |
-| no false alarm | 12 | 12 | 100 % |"""
+| count, path and cause | 27 | 30 | 90 % |
+| cured by a line to paste | 10 | 10 | 100 % |
+| cured by what a reader makes of words | 16 | 18 | 89 % |
+| cured by either | 26 | 28 | 93 % |
+| no false alarm | 14 | 14 | 100 % |"""
 
 # What was wrong in the truth of a script, by its name.
-CORRECTED: dict[str, str] = {
-    "a key that a checkpoint gives back as its data": "a path has one kind.",
-    "a pullback as an argument": "the function in it is named.",
-    "a recurrent cell that gets no state at first": "two programs are expected.",
-    "a scale by position and by keyword": "its words were too narrow.",
-    "a solve of a vector field that the function defines": "it is compiled at a line.",
-    "a solve within a default device and one without": "two programs are expected.",
-    "a warm-up without donation": "two programs are expected.",
-    "an evaluation with 64 bits of what is trained with 32": "two programs are expected.",
-    "videos with other numbers of frames": "three programs are expected.",
-}
+CORRECTED: dict[str, str] = {}
