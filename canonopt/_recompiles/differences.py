@@ -543,8 +543,10 @@ class Difference:
         return f"jnp.{after.dtype}" if is_one else "dtype"
 
     @property
-    def with_leaf(self) -> str:
-        """Return words on a leaf that a pytree has only since a later call."""
+    def of_first(self) -> str:
+        """Return words on the container of the first calls, or on a leaf that they lack."""
+        if self.is_of_nodes:
+            return f", such as {self.before.text}"
         is_new = self.before.kind in ("missing", "none") and self.path != self.root
         return f", with {self.path}" if is_new else ""
 

@@ -308,12 +308,12 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_missing and re.search(r"\[\d+\]$", d.path) and d.root != d.path,
-        "give {d.root} one structure from the first call on: a list of arrays that grows is one "
-        "array of a fixed length, with a mask",
+        "give {d.root} one structure from the first call on: leave out what each call appends, or "
+        "make it one array of a fixed length, with a mask",
     ),
     Rule(
         lambda d: d.kind in ("structure", "none"),
-        "give {d.root} one structure from the first call on{d.with_leaf}",
+        "give {d.root} one structure from the first call on{d.of_first}",
     ),
     # Caches and settings around a call.
     Rule(lambda d: d.kind == "cleared", CLEARED),
