@@ -97,6 +97,11 @@ step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):
     step(optax.chain(optax.clip(1.0), canonopt.sgd(canonopt.dynamic(lr))), jnp.ones(2))
 = as data, with optim built entirely from canonopt in place of optax: a dynamic number in a static
+### a schedule that reads a list, in an optimizer of Optax
+step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
+def make(rates): return canonopt.chain(optax.sgd(lambda count: rates[0]))
+[step(make([0.1]), jnp.ones(2)) for _ in range(2)]
+= hint: build optim entirely from canonopt in place of optax: the same configuration
 ### a dynamic rate in MultiSteps of Optax
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):
