@@ -164,10 +164,9 @@ class Leaf:
     @property
     def factories(self) -> list[str]:
         """Return the names of the factories that have built a transformation."""
-        named = re.findall(r"[\w.]+(?=\()", self.text)
-        # The text of a transformation of Optax names factories up to the first number of a spec.
-        first = [self.text.partition("(")[0]] if self.text.startswith("optax.") else []
-        return first + [name for name in named if name != "canonopt.dynamic"]
+        text = re.sub(r"canonopt\.dynamic\([^()]*\)", "", self.text)
+        # The whole text of a transformation of Optax names factories.
+        return [text] if text.startswith("optax.") else re.findall(r"[\w.]+(?=\()", text)
 
     @property
     def is_of_float(self) -> bool:

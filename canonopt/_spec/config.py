@@ -151,7 +151,8 @@ class _Converter:
     """
 
     def __init__(self, registry: Registry, compares: bool = False) -> None:
-        self._compares, registry = compares, {**(registry or {})}
+        self._compares, self._kept = compares, list[Any]()
+        registry = {**(registry or {})}
         # Keyed by the id of the result of `_one_of`, which the value keeps alive.
         own = [(_one_of(value), name) for name, value in reversed(registry.items())]
         self._own = {id(value): (value, name) for value, name in own}
@@ -200,6 +201,7 @@ class _Converter:
 
     def _unnamed(self, value: Any, path: str) -> str:
         if self._compares:
+            self._kept.append(value := _one_of(value))  # so that no id is reused
             return f"{value!r} at {id(value):#x}"
         fix = "Define it in a module, or name it: canonopt.to_config(spec, registry={'x': ...})."
         if is_transformation(value):
@@ -410,7 +412,7 @@ def diff(a: Source, b: Source, *, registry: Registry = None) -> Differences:
 
     - `a`, `b`: specs, or results of `to_config`.
     - `registry`: names of functions, as for `to_config`. Functions without a name are the same if
-        they are one object, as in specs that canonopt has merged.
+        `canonopt.hoist` returns one object for them.
 
     **Returns:** a tuple of `Difference`s. Its text has a line for each.
     """

@@ -102,6 +102,10 @@ step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 def make(rates): return canonopt.chain(optax.sgd(lambda count: rates[0]))
 [step(make([0.1]), jnp.ones(2)) for _ in range(2)]
 = hint: build optim entirely from canonopt in place of optax: the same configuration
+### two chains of Optax
+step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x), x)[0])
+for make in (optax.adam, optax.sgd): step(optax.chain(optax.clip(1.0), make(0.1)), jnp.ones(2))
+= expected: 2 programs are few
 ### a dynamic rate in MultiSteps of Optax
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):

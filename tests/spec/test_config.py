@@ -180,6 +180,10 @@ def test_the_registry_names_all_functions_that_do_the_same():
     for mask in masks:
         data = canonopt.to_config(spec, registry={"mask": mask})
         assert data["spec"]["mask"] == {"name": "mask"}
+    first, other = (
+        canonopt.adamw(lr, mask=mask) for lr, mask in zip((0.1, 0.2), masks, strict=True)
+    )
+    assert str(canonopt.diff(first, other)) == "learning_rate: 0.1 -> 0.2"
 
 
 # --- the envelope, and types of libraries ---------------------------------------------------------
