@@ -1,12 +1,12 @@
-"""Keys, which say whether values are the same, and the one object for each key.
+"""Keys that tell whether values are the same, and tables with one object for each key.
 
 - `read` turns values into a key. Two values are the same exactly if their keys are equal.
 - `Table` finds the one object for a key, as long as something uses that object.
 - `Watched` removes an object from its table if, at a trace, a value in its key has changed.
 - `hoist` and `canonicalize` use these for callables and models; spec factories use them for specs.
 
-Begin with `interning`, then `reader`, which walks over values by the rules of the other modules.
-`parts` says how values are taken apart and made again, for `hoist`, `canonicalize` and the arrays
+Read `interning` first, then `reader`, which walks over values by the rules of the other modules.
+`parts` says how values are taken apart and rebuilt, for `hoist`, `canonicalize` and the arrays
 that a function captures.
 """
 

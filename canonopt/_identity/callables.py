@@ -44,7 +44,7 @@ from .reader import NOW, UNBOUND, Mode, Reader, Rule, fixed, inside
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (original := attributes.get("__canonical_original__")) is not None:
-        if not reader.was_seen(function, mode):  # noted, so that each call returns its own object
+        if not reader.was_seen(function, mode):  # records it: each call returns its own object
             reader.out.append("hoisted")
             reader.add(original, mode)
         return
@@ -54,7 +54,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         reader.add(owner, fixed(inside(mode)))
         return
     is_library = is_library_function(function)
-    # Return before `code_of` reads the bytecode, which takes long for all of Optax's factories.
+    # Return before `code_of` reads the bytecode: for all of Optax's factories, that takes 0.1 s.
     if is_library and is_stable(function):
         read_stable(reader, function, mode)
         return
@@ -84,7 +84,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         out += (name, annotation_key(annotation))
     if attributes:
         _add_attributes(reader, function, mode)
-    # The globals of functions that the standard library, JAX or Optax made count as constant.
+    # Globals of functions in the standard library, JAX, Optax and the like count as constant.
     if not is_known(function.__code__.co_filename):
         reader.add_globals(function, code)
 
@@ -100,7 +100,7 @@ def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mo
 
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
-    # A function of a library rebinds these variables when it is traced.
+    # A library's function may rebind these variables itself, when it is traced.
     own = code.stores if is_library_function(function) else ()
     rebindable_names = () if mode == "live" else rebindable_variables(function)
     for name, cell in cells_of(function):
@@ -120,7 +120,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 is_library = is_library_function(function)
                 reader.note(function, OF_LIBRARY if is_library else rebindable(name))
         if mode in NOW and name in own:
-            # Optax's schedules turn such ints into floats. The value from before the trace counts.
+            # Optax's schedules turn ints into floats in a trace. The value before the trace counts.
             _, value = reader.reading.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.add_module(function, value, code, name)
@@ -133,7 +133,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
 
 def annotation_key(annotation: Any) -> Any:
     """Return a word for an annotation: the token of a class, or the text of anything else."""
-    # jaxtyping makes a new class for each annotation.
+    # jaxtyping makes a new class for each annotation, so such a class counts by its text.
     is_class = isinstance(annotation, type) and not hasattr(annotation, "dim_str")
     return token_of(annotation) if is_class else repr(annotation)
 
@@ -165,7 +165,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
     if defaults.get("__beartype_func") is wrapped:
         # The key leaves out the code of the wrapper, because its names contain ids of objects.
         reader.out.append("beartype")
-        # There is one object for equal confs, which keeps its text once somebody has asked for it.
+        # Equal confs are one object, whose attributes change when beartype caches its `repr`.
         reader.add_identity(defaults.get("__beartype_conf"))
     elif function.__code__.co_qualname == "jaxtyped.<locals>.wrapped_fn":
         _add_code(reader, function, code_of(function), mode)
@@ -188,11 +188,11 @@ def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
             reader.stop(reader.function or value, impure(name))
 
 
-# --- what is made of functions --------------------------------------------------------------------
+# --- objects made of functions --------------------------------------------------------------------
 
 
 def _unless_stable(rule: Rule) -> Rule:
-    """Return a rule that reads a value of a library by identity, and any other value once."""
+    """Return `rule`, but read a library's stable value by identity, and any other value once."""
 
     @functools.wraps(rule)
     def read(reader: Reader, value: Any, mode: Mode) -> None:
@@ -245,7 +245,7 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an `operator.itemgetter`, `attrgetter` or `methodcaller`."""
     # Getters have no attributes of their own, so only `__reduce__` shows their arguments.
     made_by, arguments = value.__reduce__()
-    arguments = (*getattr(made_by, "args", ()), *arguments)  # for a `methodcaller` with keywords
+    arguments = (*getattr(made_by, "args", ()), *arguments)  # of a `methodcaller` with keywords
     # JAX calls methods of a registered class, such as `tree_flatten`, through a getter.
     names = ".".join(map(str, arguments)).split(".")
     if hidden := HIDDEN_ATTRIBUTES.intersection(names):

@@ -20,7 +20,7 @@ from .reader import MAX_WORDS, Reading
 
 
 def all_inside(value: Any) -> Iterator[Any]:
-    """Yield a value and all that it leads to, with the parts of the specs in it."""
+    """Yield a value and all values that it leads to, also through the parts of specs."""
     pending, specs = [value], set[int]()
     while pending:
         for node in Graph(pending.pop()).nodes.values():
@@ -47,7 +47,7 @@ def read_call(
 
     - `fn`: the function.
     - `beside`: other values to read, such as static arguments.
-    - `before`: the reading from before a trace, after which `fn` is read again.
+    - `before`: the reading from before the trace, if `fn` is read again after it.
     - `explain`, `max_words`: as for `read`.
     """
     cells = None if before is None else before.library_cells
@@ -59,12 +59,12 @@ def read_call(
         items = closure_items(fn) if isinstance(fn, types.FunctionType) else ()
         names = [name.split("'")[1] for name, part in items if isinstance(part, jax.Array)]
         named = f" ({', '.join(names)})" if names else ""
-        note_not_shared(fn, _TELLS.format(named, how))  # a reason from a trace stays
+        note_not_shared(fn, _TELLS.format(named, how))  # keeps the reason of a trace
     return reading
 
 
 def keeps_state(code: Any) -> bool:
-    """Return True if code that a program keeps reads data that may change before it runs again.
+    """Return True if `code`, kept by a program, reads data that may change before the next run.
 
     Also returns True if the code holds a tracer of an array that the function captured.
     """
@@ -74,7 +74,7 @@ def keeps_state(code: Any) -> bool:
 
 
 def _has_state(value: Any) -> bool:
-    """Return True for a partial with keywords or a function with attributes, which may be set."""
+    """Return True for a partial with keywords or a function with attributes: both can change."""
     if isinstance(value, functools.partial):
         return bool(value.keywords)
     is_users = isinstance(value, types.FunctionType) and not is_library_function(value)
@@ -86,7 +86,7 @@ _TELLS = (
     "argument, also where a method reads it of self."
 )
 
-# While a program with a constant from the array lives, JAX goes on with the array's old values.
+# As long as a program holds a constant made from the array, JAX uses the array's old values.
 NUMPY = "it reads a NumPy array, which may change in place. Write {} before the function is made."
 KEEPS = (
     "its program calls back into its code, as callbacks and rules for derivatives do, and that "

@@ -28,10 +28,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _callables: Table[Any] = Table()
 # Maps each hoisted callable to its `Watched`, which the callable itself keeps alive. A strong
-# reference here would keep the callable alive too, if a captured object leads back to the callable:
-# a trainer whose attribute is a hoisted function of the trainer.
+# reference here would keep the callable alive too, if a captured object leads back to the callable,
+# as when a trainer has a hoisted function as an attribute, and the function captures the trainer.
 _watched: WeakIdMap[weakref.ref[Watched]] = WeakIdMap()
-# Maps each callable that was given to `hoist` to the one that `hoist` returned.
+# Maps each argument of `hoist` to the callable that `hoist` returned for it.
 _results: WeakIdMap[weakref.ref[Any]] = WeakIdMap()
 # These cannot be weakly referenced, so a store of bounded size keeps them.
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
@@ -101,7 +101,7 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     reading = read((fn,))
     if not reading.is_comparable:
         return fn
-    # The function may draw numbers, and this setting is not in the key of a jit cache.
+    # The function may draw random numbers, and this setting is not in the key of a jit cache.
     key = (reading.key, jax.config.jax_default_prng_impl)
     found: Any = _callables.get(key)
     known = None if found is None else _watched.get(found)
@@ -120,8 +120,8 @@ def _intern(fn: Any, reading: Reading, key: Hashable) -> Any:
     watched = Watched(reading, lambda: read((fn,)))
     guarded = _guarded(fn, watched) if reading.can_change else fn
     if guarded is fn:
-        # `fn` needs no guard, or has no function to guard. Share `fn` only if it reads no data: a
-        # change of code alone, as when a class is defined again, is safe, as JAX compares classes.
+        # `fn` needs no guard, or has no function to guard. Share `fn` only if it reads no data. A
+        # change of code alone is safe: JAX compares classes, and notices one that is defined again.
         return fn if reading.reads_data else _callables.setdefault(key, fn)
     found = _callables.setdefault(key, guarded)
     if found is guarded:
@@ -134,7 +134,7 @@ def _intern(fn: Any, reading: Reading, key: Hashable) -> Any:
 
 
 def _guarded(fn: Any, watched: Watched) -> Any:
-    """Return a copy of `fn` that checks `watched` when it runs; `fn` if it cannot be wrapped so."""
+    """Return a copy of `fn` that checks `watched` when it runs; `fn` if no copy can do so."""
     if isinstance(fn, types.FunctionType):
         return _guarded_function(fn, watched)
     if not _is_function(fn):
@@ -163,7 +163,7 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 
 
 class _Guard:
-    """Stands for a function of a module in a partial, which pickles if the function does."""
+    """Stands for a module's function in a partial. The partial pickles if the function does."""
 
     __wrapped__: Any
 
@@ -196,7 +196,7 @@ class _Guard:
 def described(
     fn: Any, found: Incomparable, as_text: Callable[[Any], str] | None = None
 ) -> tuple[str | None, str]:
-    """Return the path in `fn` to the part that cannot be compared, and the name of that part."""
+    """Return the path in `fn` to the part that cannot be compared, and a phrase that names it."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = (as_text or _text)(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."
@@ -235,9 +235,9 @@ def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
 def canonicalize(tree: T) -> T:
     """Return `tree` with its callables hoisted and its weakly typed arrays made strongly typed.
 
-    A model that is built again has other function objects than before, in its leaves and in its
-    static fields. A raw optax transformation holds functions only. `jax.jit` compares functions by
-    identity, so it traces a step again. Hoisted functions are the same objects (`canonopt.hoist`).
+    A model that is built again has new function objects, in its leaves and in its static fields. A
+    raw optax transformation consists of functions. `jax.jit` compares functions by identity, so it
+    traces a step again. Hoisted functions are the same objects each time (see `canonopt.hoist`).
 
     ```python
     >>> import canonopt, equinox as eqx, jax, optax
@@ -342,7 +342,7 @@ class _Walk:
             return known.mapped(node, self)
         # Equal partials become one object, because JAX compares partials in static fields by
         # identity. This object is always a copy, so that nobody changes its keywords. Its functions
-        # are hoisted already and read their values again, so the copy need not.
+        # are hoisted already and check the values that they read, so the copy needs no guard.
         partial = known.make(node, [*map(self, known.parts(node))])
         reading = read((partial,))
         if not reading.is_comparable or reading.reads_data:
@@ -350,7 +350,7 @@ class _Walk:
         return _callables.setdefault(("partial", reading.key), partial)
 
     def _pytree(self, node: Any) -> Any:
-        """Return `node`, of any other pytree type or a leaf, in its canonical form."""
+        """Return the canonical form of a leaf, or of a node of any other pytree type."""
         children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
         if jtu.treedef_is_leaf(structure):
             return hoist(node) if _is_function(node) else node

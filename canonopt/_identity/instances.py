@@ -27,7 +27,7 @@ from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
 C = TypeVar("C", bound=type)
 Key = Callable[[Any], Any]
 
-# Each key is in a tuple, because a class without a key function is registered too.
+# Maps each registered class to a tuple of its key function, or of None if it has no such function.
 _promised: WeakIdMap[tuple[Key | None]] = WeakIdMap()
 
 
@@ -160,7 +160,7 @@ def _layout_of(cls: type) -> _Layout | None:
 def _is_frozen(cls: type) -> bool:
     """Return True if `cls` declares that its instances do not change and compare by their fields.
 
-    If True, instances with equal fields are merged. So any other class counts as mutable.
+    Instances with equal fields are then merged, so a class that declares less counts as mutable.
     """
     if is_module_class(cls):
         return True
@@ -187,8 +187,8 @@ def static_fields(cls: type) -> tuple[str, ...]:
 def _is_known_to_jax(cls: type) -> bool:
     """Return True for a class of JAX that is neither a pytree nor a dataclass.
 
-    JAX finds data of an instance by the identity of the instance: the rules of a primitive, the
-    value of a `jax.Ref`.
+    JAX keeps data of such an instance elsewhere, by its identity: for example, the rules of a
+    primitive, or the value of a `jax.Ref`.
     """
     is_of_jax = cls.__module__.startswith(("jax.", "jaxlib.")) and is_library_class(cls)
     has_fields = dataclasses.is_dataclass(cls)  # such as a `BlockSpec`, which users may change
@@ -244,7 +244,7 @@ def is_namedtuple(kind: type) -> bool:
 
 
 def is_record(kind: type) -> bool:
-    """Return True for types whose instances are made of fields: named tuples, transformations."""
+    """Return True for a named tuple type or an optax transformation: its fields are its parts."""
     return is_namedtuple(kind) or issubclass(kind, loaded("optax", "GradientTransformation"))
 
 
@@ -267,7 +267,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
         if key is None:
             reader.add_identity(value)
         else:
-            reader.add_identity(key)  # an earlier promise may have compared something else
+            reader.add_identity(key)  # an earlier promise may have had another `key`
             reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
@@ -368,7 +368,7 @@ def _is_unbound_linen_module(value: Any) -> bool:
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "flax.core.frozen_dict.FrozenDict": ("_dict",),
     "flax.typing.HashableMapping": ("_mapping",),  # the static data of nnx modules
-    # Pydantic makes an object of each type for each model class, from the definition of the class.
+    # Pydantic makes one object of each of these types per model class, from the class definition.
     "pydantic_core._pydantic_core.SchemaSerializer": (),
     "pydantic_core._pydantic_core.SchemaValidator": (),
     **IMMUTABLE,

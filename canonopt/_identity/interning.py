@@ -8,7 +8,8 @@ counts by identity *and* by its content now. When in doubt, two values are not t
 merge costs a compile, a wrong merge trains another model.
 
 A key is made of plain values, of ids of objects that the value itself holds, and of tokens. A token
-is a number that only one object ever gets. A key keeps alive only specs in a function traced now.
+is a number that only one object ever gets. A key keeps no object alive, except the specs in a
+function that is traced now.
 """
 
 import weakref
@@ -40,8 +41,8 @@ def read(
 
     - `held`: values that something refers to for good, such as a function.
     - `given`: values that are the arguments of a factory.
-    - `now`: functions that are traced right after this.
-    - `beside`: other values, which are read as `now` is, but which are not copied.
+    - `now`: functions that are traced right after they are read.
+    - `beside`: other values, which are read like `now`, but never copied.
     - `explain`: whether to collect the parts that another build is unlikely to have.
     - `max_words`: the most words of the key. Values with a larger key are not comparable.
     - `library_cells`: the `library_cells` of an earlier reading, to count the same values again.
@@ -89,7 +90,7 @@ class Table(Generic[T]):
         return None if entry is None else entry()
 
     def setdefault(self, key: Hashable, anchor: T) -> T:
-        """Return the anchor of `key`: the earlier one if it is still alive, otherwise this one."""
+        """Return the anchor of `key`: the earlier one if it is still alive, otherwise `anchor`."""
         return refer(self._entries, key, anchor)[0]
 
     def discard(self, key: Hashable, anchor: T) -> None:
@@ -98,7 +99,7 @@ class Table(Generic[T]):
             self._entries.pop(key, None)
 
     def clear(self) -> None:
-        # The dict stays the same one, because `find` is a method of it.
+        # Empty the dict, but do not replace it: `find` is a method of this dict.
         self._entries.clear()
 
     def __len__(self) -> int:
@@ -112,7 +113,7 @@ cleared: weakref.WeakSet[Any] = weakref.WeakSet()
 def clear_caches() -> None:
     """Forget all specs, hoisted callables, and programs of `canonopt.jit`.
 
-    What is built next is a new object, which JAX traces and compiles again, even if an equal one
+    The next build makes a new object, which JAX traces and compiles again, even if an equal one
     was built before. So a test that counts traces does not depend on the tests before it:
 
     ```python
@@ -136,7 +137,7 @@ def clear_caches() -> None:
 
 
 class Watched:
-    """The reading behind an object in a table: if the values read change, the object leaves.
+    """Removes an object from its table if a value that was read for its key has changed.
 
     A key describes its object only as long as the values that were read do not change. So they are
     read again whenever the object is traced. If one has changed, the new program does not match the
@@ -161,7 +162,7 @@ class Watched:
         self._table, self._key, self._anchor = table, key, weakref.ref(anchor)
 
     def is_unchanged(self) -> bool:
-        """Read again. Return True if the key is the same; else take the object out of its table."""
+        """Return True if a new reading has the same key; else remove the object from its table."""
         if self._read_again().key == self._reading.key:
             return True
         self._table.discard(self._key, self._anchor())

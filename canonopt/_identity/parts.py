@@ -1,4 +1,4 @@
-"""One table of how values are taken apart and made again, with a walk and a copy that use it.
+"""A table of how values are taken apart and rebuilt, with a walk and a copy that use the table.
 
 `kind_of` finds the `Kind` of a value: which parts it has, and how to make another value like it
 with other parts. `Graph` follows the parts of a value to all that it leads to. `Copy` copies a
@@ -176,7 +176,7 @@ def _dynamic_attributes(module: Any) -> dict[str, Any]:
 
 
 def _flat_spec(spec: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a spec and the specs in it, and the structure around them."""
+    """Return the leaves and the inner specs of a spec, and the pytree structure around them."""
     is_inner = lambda node: node is not spec and hasattr(type(node), "__canonicalized__")  # noqa: E731
     return jtu.tree_flatten(spec, is_leaf=is_inner)
 
@@ -206,7 +206,7 @@ _OF_CANONOPT_JIT = Kind(
     lambda value: [("jitted function", value.__wrapped__)],
     lambda value, parts: value.__reduce__()[0](*parts),  # jits with the same options
 )
-_HOISTED = Kind(  # copies the function inside only: a copy need not check its values again
+_HOISTED = Kind(  # a copy is the function inside: it need not check the values again
     lambda value: [("function", vars(value)["__canonical_original__"])],
     lambda value, parts: parts[0],
 )
@@ -253,7 +253,7 @@ def kind_of(value: Any) -> Kind | None:
 
 
 def callable_kind(value: Any) -> Kind:
-    """Return the kind of a callable that is made of a function, and `ATTRIBUTES` for any other."""
+    """Return the kind of a function or a wrapper of one; `ATTRIBUTES` for any other callable."""
     of_function = types.FunctionType | functools.partial | types.MethodType | Jitted
     return (kind_of(value) if isinstance(value, of_function) else None) or ATTRIBUTES
 
@@ -280,7 +280,7 @@ class Graph:
             if id(value) in self.nodes:
                 continue
             self.nodes[id(value)] = value
-            # A callable that a library has under a name holds nothing of the user's.
+            # A callable that a library has under a name holds no object of the user's.
             kind = None if callable(value) and is_stable(value) else kind_of(value)
             for part in reversed(kind.parts(value) if kind else ()):
                 if type(part) not in WHOLE:
@@ -296,7 +296,7 @@ class Copy:
 
     **Arguments:**
 
-    - `fn`: the function to copy; `made` is the copy.
+    - `fn`: the function to copy. The attribute `made` is the copy.
     - `reading`: the reading of `fn`.
     - `others`: the values to put in place of `reading.arrays`, such as tracers.
 
@@ -317,7 +317,7 @@ class Copy:
         self.made = self._copy(fn)
 
     def is_unchanged(self) -> bool:
-        """Return True if nobody has changed a part of a function, a list or a dict of the copy."""
+        """Return True if each function, container and instance in the copy still has its parts."""
         return all(_is_same([*kind.items(made)], then) for made, kind, then in self._filled)
 
     def _copy(self, value: Any) -> Any:

@@ -4,8 +4,8 @@ A key is a flat tuple: each value writes its type and how many parts it has, and
 So no value is nested too deeply to be read. The *rule* of a type decides what its values write. A
 rule is a function of the reader, the value and the mode, in `callables`, `instances` or `values`.
 
-The walk decides when two values are merged, so when in doubt it writes more, or an object that
-equals no other.
+The walk decides when two values are merged. So when in doubt, it writes more into the key, or an
+object that equals no other.
 """
 
 import abc
@@ -87,7 +87,7 @@ def inside(mode: Mode) -> Mode:
 
 
 def fixed(mode: Mode) -> Mode:
-    """Return the mode of parts that `parts.kind_of` does not list."""
+    """Return the mode of parts that `parts.kind_of` does not list: a copy keeps their arrays."""
     return "fixed" if mode == "now" else mode
 
 
@@ -95,9 +95,9 @@ MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # the most objects in a reading, and
 
 
 def exact(value: float, mode: Mode) -> Hashable:
-    """Return a word that only the same number has, unlike `==`: 0.0 == -0.0, and NaN != NaN.
+    """Return the word in a key for a number, exact where `==` is not: 0.0 == -0.0 and NaN != NaN.
 
-    In the mode "given", all NaNs have one word. Elsewhere their bits count: functions can see them.
+    In the mode "given", all NaNs have one word. In others, the bits count: functions can see them.
     """
     if value and value == value:
         return value
@@ -105,15 +105,15 @@ def exact(value: float, mode: Mode) -> Hashable:
 
 
 class HoldsArray(Exception):
-    """The value is or contains an array: a leaf, neither compared nor interned."""
+    """Raised for a value that is or contains an array: a leaf, neither compared nor interned."""
 
 
 class _Mark:
-    """A word in a key, which is equal to itself only."""
+    """A word in a key that equals only itself."""
 
 
 SEEN, PENDING, IDENTITY, ARGUMENT, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(8))
-WHOLE = ""  # stands for all attributes, in place of the name of one
+WHOLE = ""  # in place of the name of an attribute, stands for all attributes
 _MISSING: Any = object()
 
 
@@ -126,11 +126,11 @@ class Reading:
     """The key of some values at one moment, and other facts that were found in the same walk."""
 
     key: tuple[Hashable, ...] = ()
-    is_comparable: bool = True  # whether another build can be the same
+    is_comparable: bool = True  # whether another reading can have the same key
     can_change: bool = False  # whether reading the same values later can give another key
     reads_data: bool = False  # whether some of what can change is data, not only code
     stores: bool = False  # whether code may change something that exists before it runs
-    captures_arrays: bool = False  # whether arrays are in parts that can be copied
+    captures_arrays: bool = False  # whether parts that can be copied hold arrays
     # How code that was read may tell a tracer from an array without an error, or keep a tracer.
     tells_tracers: str = ""
     # The parts that another build is unlikely to have, if `explain` asks for them.
@@ -144,7 +144,7 @@ class Reading:
     # Whether code may call another jit, which finds a trace by the non-array parts of arguments.
     has_inner_jit: bool = False
     reads_dimensions: bool = False  # whether jaxtyping may compare dimensions with a caller's
-    hides_traces: bool = False  # whether code may use an earlier trace that no program shows
+    hides_traces: bool = False  # whether JAX may trace functions that the program does not show
     # The objects whose ids are in the key. The list keeps them alive, so that no id is reused.
     pinned: list[Any] = dataclasses.field(default_factory=list)
     # The objects that are read only once even if met twice, such as functions and instances, in the
@@ -153,10 +153,10 @@ class Reading:
     # The variables that library code stores to, each with the value that counts for it.
     library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
     # `arrays`: the captured arrays whose values are not in the key, in order. `above`: the ids of
-    # arrays and of values that lead to them. Both are empty if a copy with tracers might differ.
+    # arrays and of values that lead to them. Both are empty if a copy might behave differently.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
-    # The ids of parts that code also reaches in a way that a copy does not change, as by a global.
+    # The ids of parts that code also reaches without the copy, for example through a global.
     shared: set[int] = dataclasses.field(default_factory=set)
     # Maps the id of each instance to the names of its attributes that count, if not all of them do.
     by_name: dict[int, set[str]] = dataclasses.field(default_factory=dict)
@@ -182,7 +182,7 @@ class Reader:
     changes_objects = _changes_variables = _sets_attributes = _is_inner = False
     _takes_remainders = _has_formats = False
     _constructs_any = False  # whether code may call the class of any instance
-    # The function that was read last. What its module has under a name is constant to it.
+    # The function that was read last. Values that its module has under a name are constant to it.
     function: Any = None
     refused_attributes: frozenset[str] = frozenset()  # code reads files with these
 
@@ -221,8 +221,8 @@ class Reader:
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
         self._is_now = False  # whether a function that is traced now is read
-        # The arrays that a copy of a function can replace, by id, with their places in the key; and
-        # by the id of each part of the function, the ids of the values that have the part.
+        # `_arrays`: the arrays that a copy of a function can replace, by id, with their places in
+        # the key. `_owners_of`: by the id of each part, the ids of the values that have the part.
         self._arrays: dict[int, tuple[Any, int]] = {}
         self._owners_of: dict[int, list[int]] = {}
         self._current: Any = None  # the value that is being read
@@ -244,7 +244,7 @@ class Reader:
         finds = reading.makes_sets or reading.has_inner_jit
         if finds and (reading.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS if reading.makes_sets else INNER_JIT)
-        # Setting attributes counts without a mutable object: a class or module may keep a tracer.
+        # Setting attributes needs no mutable object to count: a class or module may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
         reading.stores = stores
@@ -315,7 +315,7 @@ class Reader:
                 self.note_part(value)
 
     def note_part(self, value: Any) -> None:
-        """Note that the value that is being read has a part that a copy may replace."""
+        """Note `value` as a part of the value that is being read: a copy may replace the part."""
         if self._current is not None:
             self._owners_of.setdefault(id(value), []).append(id(self._current))
 
@@ -334,7 +334,7 @@ class Reader:
         self.out.append(len(values))
         for name, value in values.items():
             if type(name) is str:
-                self.out += (str, name)  # not an attribute's name that code passes on
+                self.out += (str, name)  # `add` would count it as an attribute's name
             else:
                 self.add(name, fixed(mode))
             if type(value) is dict and (immutable or name == "__annotations__"):
@@ -362,7 +362,7 @@ class Reader:
         return True
 
     def add_identity(self, value: Any, reason: Reason | None = None) -> None:
-        """Add the identity of `value`; without a `reason`, `value` is constant by nature."""
+        """Add the identity of `value`; give a `reason` unless other builds have the same object."""
         try:
             self.out += (IDENTITY, token_of(value))
         except TypeError:
@@ -384,7 +384,7 @@ class Reader:
             self.out += (ARGUMENT, first)
 
     def _has_format(self) -> bool:
-        """Return True if a text that was read may be the left side of `%`."""
+        """Return True if a string that was read may be the left side of `%`."""
         texts = (word for word in self.out if type(word) in (str, bytes))
         return self._has_formats or any(map(has_format, texts))
 
@@ -421,8 +421,8 @@ class Reader:
             self.reading.stops += 1
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
-        """Return True if `value` alone reads data, even data that was read before."""
-        if self._is_inner:  # the outer reader has asked for the whole value
+        """Return True if `value` reads data, even if this reader has read the data already."""
+        if self._is_inner:  # the outer reader asks about all of the value
             return False
         reader = Reader(self._rules, self._rule_for, self._takes_apart, self._explains)
         reader._is_inner = True
@@ -487,7 +487,7 @@ class Reader:
     ) -> None:
         """Add a module that code has a name for; stop if the code reads an impure library value.
 
-        `variable`: the code's name for the module, or None; `imported`: the names it imports of it.
+        `variable`: the code's name for the module, or None; `imported`: names that are imported.
         """
         self.out += (MODULE, token_of(module))
         if not is_library_module(module):
@@ -510,7 +510,7 @@ class Reader:
                 self._add_held(found)
 
     def _add_held(self, module: types.ModuleType) -> None:
-        """Add a module that is held in an object or passed on: code may read it under any name."""
+        """Add a module that an object holds or code passes on: code may read it under any name."""
         self.out += (MODULE, token_of(module))
         if is_library_module(module):
             self._judge(self.function or module, module, module)
@@ -521,7 +521,7 @@ class Reader:
             self._owners[id(module)][2].clear()
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        """Stop if a library's value that `function` reaches is impure; add it if it is data."""
+        """Stop if `function` reaches an impure `value` of a library; add `value` if it is data."""
         if isinstance(value, types.FunctionType) and not is_library_function(value):
             self.add(value, "live")  # somebody has put the function into the library
         elif type(value) in ATOMS or isinstance(value, float | tuple):
@@ -535,7 +535,7 @@ class Reader:
         self.note_reached(value, is_builtin=module is builtins)
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
-        """Note the effects of a value of a library, whatever name code has for it."""
+        """Note the effects of a value that code reaches, whatever name the code has for it."""
         self.named.update(_named_by(value))
         self.reads_any_attribute |= reflects(value)
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
@@ -550,7 +550,7 @@ class Reader:
             self.note_telling(name)
 
     def note_telling(self, name: object) -> None:
-        """Note that code reaches what may tell a tracer from an array."""
+        """Note that code reaches `name`, which may tell a tracer from an array."""
         self.reading.tells_tracers = self.reading.tells_tracers or f"it reaches {name}"
 
     def add_class(self, cls: type) -> None:
@@ -564,7 +564,7 @@ class Reader:
         for base in (*cls.__mro__, *meta.__mro__):
             if is_library_class(base):
                 self.named.update(_named_in_class(base))
-                # Leave out `type`, which each class has, and `str` in an enum, which has its texts.
+                # Leave out `type`, a base of each metaclass, and `str` in an enum of strings.
                 if base is not type and not (makes_text(base) and isinstance(cls, enum.EnumMeta)):
                     self.note_reached(base)
             else:
@@ -581,12 +581,12 @@ class Reader:
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 
     def add_owner(self, owner: Any) -> None:
-        """Queue a module, a class or an instance: its attributes that code names will be added."""
+        """Queue a module, a class or an instance, to add the attributes that code names."""
         if id(owner) not in self._owners:
             self._owners[id(owner)] = (len(self._owners), owner, set())
 
     def add_instance(self, instance: Any) -> None:
-        """Queue an instance: the attributes that code names, or all if code may pass it on."""
+        """Queue an instance, to add the attributes that code names, or all if code passes it on."""
         self.add_owner(instance)
         self._names_of.setdefault(id(instance), set()).add(self.name)
 
@@ -658,7 +658,7 @@ class Reader:
         self.reading.passes_objects |= is_by_identity and not is_library_class(cls)
 
     def _names_to_read(self, owner: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the attributes of an owner that code names, or that somebody may ask for."""
+        """Yield the attributes of an owner that code names, or that Python or libraries look up."""
         if namespace.get("_is_protocol"):  # an `isinstance` asks for these
             self.named.update(_readable(namespace))
             for name in TELLS_TRACERS.intersection(n for n in namespace if not is_dunder(n)):
@@ -706,9 +706,9 @@ def _is_of_library(value: Any) -> bool:
 
 
 def _named_by(value: Any) -> frozenset[str]:
-    """Return the attributes that a function of a library names, such as methods of an argument.
+    """Return the attributes that a library's function names, such as methods of its arguments.
 
-    Leaves out attributes that are named only in functions which `value` calls.
+    Leaves out attributes that are named only in functions that `value` calls.
     """
     is_function = isinstance(value, types.FunctionType)
     is_read = is_function and not is_known(value.__code__.co_filename)
@@ -760,7 +760,7 @@ _CALLED_UNNAMED = (
 
 
 def _is_code(value: Any) -> bool:
-    """Return True if a value is code: the data that it reads count where the code is read."""
+    """Return True if a value is code. The data that code reads count where the code is read."""
     return isinstance(value, _CODE) or hasattr(type(value), "__captured_options__")
 
 
@@ -768,8 +768,8 @@ _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
-# Through these, JAX and Equinox use an earlier trace of a function that no program shows. Names
-# that only the second set has do not count as attributes: users may have such attributes.
+# With these, JAX and Equinox may use an earlier trace of a function that the program does not show.
+# The names added in the second set do not count as attributes: users may have such attributes.
 _HIDE_TRACES_BY_NAME = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
 _HIDE_TRACES = _HIDE_TRACES_BY_NAME.union(
     "pmap piecewise filter_jit filter_pmap noinline export".split()

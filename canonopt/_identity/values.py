@@ -34,7 +34,7 @@ from .instances import (
 )
 from .reader import LOGGERS, NOW, HoldsArray, Mode, Reader, Rule, fixed
 
-MAX_BYTES = 1 << 16  # the largest NumPy array that is read at each build
+MAX_BYTES = 1 << 16  # of the largest NumPy array that is read at each build
 
 
 # --- numbers, dtypes and names ----------------------------------------------------------------
@@ -107,7 +107,7 @@ def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read a value that JAX itself compares by value: a device, a mesh, a sharding or a spec."""
+    """Read a value that JAX compares by value: a device, mesh, sharding or partition spec."""
     reader.out += (type(value), value)
     if isinstance(value, jax.sharding.PartitionSpec):
         reader.add_all(tuple(value), mode)  # P("x") == P(("x",)), but their parts differ
@@ -188,7 +188,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def is_integer_scalar(array: jax.Array) -> bool:
-    """Return True for a number whose value JAX may ask for, such as an exponent."""
+    """Return True for an integer or bool scalar: JAX may need its value, as for an exponent."""
     if isinstance(array, jax.core.Tracer) or array.ndim:
         return False
     is_integer = array.dtype == bool or jnp.issubdtype(array.dtype, np.integer)
@@ -218,7 +218,8 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
             continue
         kind, static = data
         reader.add_class(kind)
-        # JAX compares `static` with the present data of an earlier call: mutable parts are "held".
+        # JAX compares `static` with the static data of an earlier call, which may have changed
+        # since. So mutable parts are "held".
         if is_module_class(kind):  # `static` is a tuple that the structure keeps
             _read_static(reader, static)
         else:  # for a dict, `static` is a new list of its keys
@@ -244,17 +245,17 @@ def _read_static(reader: Reader, static: Any) -> None:
 
 
 def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read an object of canonopt, which writes its own key.
+    """Read an object of canonopt, whose class says what to write into the key.
 
     - `__canonical_key__` returns the object's word in a key. Raises `HoldsArray` if the object has
         leaves. In the key of a function that is traced "now", an interned object in which nothing
-        can change is its own word, and the program keeps the object. A token would not do: if the
-        object died, the next equal object would get another token.
+        can change is its own word, and the program keeps the object alive. A token would not do:
+        if the object died, the next equal object would get another token.
     - `__canonical_parts__` returns values that the object has read and that can change, or values
         to read in place of the object.
     """
     parts = tuple(value.__canonical_parts__("now" if mode in NOW else mode))
-    # Two equal specs that have parts may be different objects, so `was_seen` notes each of them.
+    # Two equal specs that have parts may be different objects, so `was_seen` records each one.
     is_spec, is_now = hasattr(type(value), "__canonicalized__"), mode in NOW
     if is_spec and is_now and parts and reader.was_seen(value, mode):
         return
