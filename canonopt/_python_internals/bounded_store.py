@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class BoundedStore(Generic[T]):
-    """Keeps values by key, up to a number and a size: the value unused for longest goes first.
+    """Keeps values by key, up to a number and a size. It drops the value unused for longest first.
 
     **Arguments:**
 
-    - `limit`: how many values it keeps.
-    - `max_bytes`: how many bytes they may have together.
-    - `size_of`: the bytes of a value.
+    - `limit`: the most values that the store keeps.
+    - `max_bytes`: the most bytes that these values have together.
+    - `size_of`: a function that returns the bytes of a value.
     """
 
     def __init__(

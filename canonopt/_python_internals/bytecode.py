@@ -52,8 +52,8 @@ class Code:
     attributes: frozenset[str]
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: frozenset[tuple[str, ...]]
-    # The variables, and the attributes (with a dot), whose values it passes on: it does more than
-    # read or call an attribute of such a value: ".model" in `f(self.model)`.
+    # The variables, and the attributes (with a dot), whose values it passes on, as ".model" in
+    # `f(self.model)`: it does more with the value than read or call an attribute of the value.
     passed: frozenset[str]
     # The modules that it imports when it runs, each with the name that it takes from there, if any.
     # A relative name begins with dots.
@@ -63,18 +63,18 @@ class Code:
     identity_tests: tuple[tuple[str, ...], ...]
     # The variables that it stores to, and that exist before it runs.
     stores: frozenset[str]
-    # The attributes that it names and through which code reads variables of other code.
+    # The attributes that it names and that give access to the variables of other code.
     hidden_inputs: frozenset[str]
     is_generated: bool  # dataclasses or attrs made it: it compares classes, hashes and sets fields
     reads_any_attribute: bool  # whether it reads attributes that it does not name
-    # How it may do something else with a tracer than with an array, without an error: it catches
-    # errors, makes texts, or asks an object what it is. Empty if it does not.
+    # How it may treat a tracer differently from an array without an error: it catches errors, makes
+    # strings, or looks up the type or the state of an object. Empty if it does none of these.
     tells_tracers: str
     changes_objects: bool  # whether it may change objects that exist before it runs
-    sets_attributes: frozenset[str]  # the attributes that it sets of such objects
+    sets_attributes: frozenset[str]  # the attributes that it sets on such objects
     makes_sets: bool
-    takes_remainders: bool  # whether it uses `%`, and for more than the text of an error
-    has_formats: bool  # whether it has a text that may be the left side of `%`
+    takes_remainders: bool  # whether it uses `%`, except in the message of an error
+    has_formats: bool  # whether it has a string that may be the left side of `%`
 
 
 @known_by_identity  # code objects of two functions may compare equal
@@ -175,9 +175,9 @@ def code_of(function: types.FunctionType) -> Code:
 
 
 def passes_self(function: Any) -> bool:
-    """Return True if a method may do more with its instance than to read attributes of it.
+    """Return True if a method may do more with its instance than read attributes of it.
 
-    Returns True for a function of a known library, whose reads of attributes are not collected.
+    Also returns True for a function of a known library: the attributes it reads are not collected.
     """
     if not isinstance(function, types.FunctionType) or is_known(function.__code__.co_filename):
         return True
@@ -195,7 +195,7 @@ _STORES = frozenset(
 _CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
 # These instructions may stand between the load of a variable and that of its attribute.
 _NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP", "COPY"))
-# Methods and functions that change an object, even where their result is used.
+# Names of methods and functions that count as changing an object, even if their result is used.
 # `update`, `add` and `sort` are not listed: optimizers and arrays have methods of these names.
 MUTATORS = frozenset(
     "append appendleft clear discard extend extendleft insert pop popitem popleft remove "
@@ -203,7 +203,7 @@ MUTATORS = frozenset(
     "__setitem__ __delitem__ setitem delitem iadd ior iconcat __iadd__ __ior__ next send write "
     "fill setflags".split()
 )
-# These names tell a tracer from an array, and do not fail for a tracer.
+# With these names, code can tell a tracer from an array without an error.
 TELLS_TRACERS = (
     REFLECTION
     | REFLECTION_ATTRIBUTES
@@ -250,9 +250,10 @@ def _words(constant: Any) -> Iterator[str]:
 
 
 def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
-    """Return words for a message: how instruction `i` may tell a tracer from an array.
+    """Return words for a message on how instruction `i` may tell a tracer from an array, or "".
 
-    An `except` or a `finally` begins with `PUSH_EXC_INFO`. For a `with`, its `__exit__` is read.
+    `PUSH_EXC_INFO` begins the handler of an `except`, a `finally` or a `with`. That of a `with`
+    does not count, because the `__exit__` of the context is read instead.
     """
     opname, name = instructions[i].opname, instructions[i].argval
     if name in TELLS_TRACERS and (opname in _GLOBAL or _is_attribute(instructions[i])):
@@ -260,7 +261,7 @@ def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
     if opname == "PUSH_EXC_INFO" and instructions[i + 1].opname != "WITH_EXCEPT_START":
         return "catches errors"
     makes = opname in _TEXTS
-    if opname in _GLOBAL and name in MAKE_TEXT:  # `print("tracing")` does not make a text
+    if opname in _GLOBAL and name in MAKE_TEXT:  # `print("tracing")` converts nothing
         call = [each.opname for each in instructions[i + 1 : i + 3]]
         makes = call != ["LOAD_CONST", "CALL"] or instructions[i + 2].arg != 1
     return "makes a text" if makes and not _is_for_error(instructions, i) else ""
@@ -273,13 +274,13 @@ def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:
 
 
 def has_format(constant: Any) -> bool:
-    """Return True for a text, or a tuple with a text, with which `%` formats a value as a text."""
-    if isinstance(constant, bytes):  # it may be a text of NumPy, with four bytes a character
+    """Return True for a string, or a tuple with one, that formats a value as a string with `%`."""
+    if isinstance(constant, bytes):  # it may be a string of NumPy, with four bytes a character
         return b"%" in constant
     return not isinstance(constant, types.CodeType) and bool(_FORMAT.search(repr(constant)))
 
 
-# Only conversions to a text: all others ask a tracer for its value, which is an error.
+# Only conversions to a string: all others need the value of a tracer, which is an error.
 _FORMAT = re.compile(r"%(?:\(.*\))?[-#0+ ]*[\d*]*\.?[\d*]*[hlL]?[rsa]")
 
 
@@ -306,7 +307,7 @@ def _new_containers(instructions: list[dis.Instruction]) -> set[tuple[str, ...]]
 
 
 def _container(before: list[dis.Instruction]) -> tuple[Any, ...]:
-    """Return the path of the container, given the two instructions before an item is stored."""
+    """Return the path of the container, given the two instructions before the store of an item."""
     loaded = before[1].argval
     if before[1].opcode in dis.hasconst:
         return (_variable(before[0]),)
@@ -315,9 +316,9 @@ def _container(before: list[dis.Instruction]) -> tuple[Any, ...]:
 
 
 def _drops_result(instructions: list[dis.Instruction], i: int, own: set[tuple[str, ...]]) -> bool:
-    """Return True for a statement that is a call, or `|=`: `metrics.update(...)`, `seen.add(x)`.
+    """Return True if instruction `i` drops the result of a call, as in `seen.add(x)`, or is `|=`.
 
-    A call whose result nobody uses changes something, unless it is a call of `print` or of JAX.
+    Such a call changes something, unless it calls `print`, JAX, or a method of a variable in `own`.
     """
     opname = instructions[i].opname
     if opname == "BINARY_OP":
@@ -362,7 +363,7 @@ def _with_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def key_of(code: types.CodeType) -> CodeKey:
-    """Return the one key of all code objects with the content of `code`."""
+    """Return the key that all code objects with the content of `code` share."""
     content = _content(code, of_set=tuple)  # in the order of iteration
     key = _keys.get(content)
     return _keys.setdefault(content, CodeKey(content)) if key is None else key

@@ -1,4 +1,4 @@
-"""Find the line of the user's code that makes a call now, and the names in the code there."""
+"""Find the line of the user's code that is making a call, and the names in that code."""
 
 import ast
 import contextlib
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from .libraries import attribute, is_library_code
 
-# --- lines and names of code, as messages have them -----------------------------------------------
+# --- lines and names of code, as messages show them -----------------------------------------------
 
 
 def place_of_line(path: str, line: int) -> str:
@@ -74,7 +74,7 @@ def frames() -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-# A jit may stand inside of functions that these call back.
+# These call back functions in which users call a jit, so `call_site` does not look past them.
 _PURE = sys.stdlib_module_names | {"jax", "jaxlib", "equinox", "flax", "canonopt"}
 
 
@@ -83,7 +83,7 @@ def call_site() -> str | None:
 
     That is the innermost frame whose file is not a library's; if there is none, the innermost
     frame of `__main__`. Returns None if there is neither. If a library runs inside of a function
-    that it calls back, such as a model of NumPyro, the line calls the library.
+    that it calls back, such as a model of NumPyro, returns the line that calls the library.
     """
     stack = [*itertools.islice(frames(), 1, None)]  # with this frame, it would be a cycle
     names = [str(f.f_globals.get("__name__")) for f in stack]
@@ -103,7 +103,7 @@ def frames_to_the_user() -> int:
     A `stacklevel` counts frames, and the number that JAX adds depends on the jit and the version.
     """
     found = itertools.takewhile(lambda f: is_library_code(f.f_code, f.f_globals), frames())
-    return sum(1 for _ in found) - 2  # this function and `frames` do not count
+    return sum(1 for _ in found) - 2  # without this function and the generator expression
 
 
 _Place: TypeAlias = tuple[int, int]
@@ -116,18 +116,18 @@ _Place: TypeAlias = tuple[int, int]
 class Caller:
     """The names that the code around a call has."""
 
-    # Maps the name of a parameter to its argument's source, if a line of code can assign to it.
+    # Maps the name of a parameter to its argument's source, if a line can assign to that source.
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Maps the full name of a module or function to the caller's name: "jax.numpy" to "jnp".
     modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    # The variables whose values have one of the types that `caller_of` was told to keep.
+    # The variables whose values have one of the types given to `caller_of` as `kinds`.
     variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # The modules of libraries that the call came through.
     through: frozenset[str] = frozenset()
     place: str = ""  # the place of the call, as `file:line`
 
     def with_modules(self, code: str) -> str:
-        """Return `code` with the caller's names for `{jnp}` and the like, after missing imports."""
+        """Return missing imports, then `code` with the caller's names for `{jnp}` and the like."""
         imports = ""
         for short, module in MODULES.items():
             if f"{{{short}}}" in code:
@@ -177,7 +177,7 @@ def caller_of(
     given = [node for node in given if _is_assignable(node, frame)]
     found: dict[str, str] = {}
     for name, value in arguments:
-        # Compare values: the source may be of another call, with other arguments.
+        # Compare values, because the source may be that of another call, with other arguments.
         node = next((node for node in given if is_given(_value_of(node, space), value)), None)
         if node is not None:
             given.remove(node)
@@ -229,7 +229,7 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     way = [node for _, _, node in covering]  # outermost first
     call = next((n for *at, n in covering if at == [start, end] and type(n) is ast.Call), None)
     at = max((i for i, node in enumerate(way) if isinstance(node, ast.stmt)), default=0)
-    # A line before a block may not run before each call; before a lambda, it lacks variables.
+    # A line before a block may not run before each call. One before a lambda lacks its variables.
     if call is None or hasattr(way[at], "body") or any(isinstance(n, _SCOPES) for n in way[at:]):
         return None
     is_first = not lines[way[at].lineno - 1].encode()[: way[at].col_offset].strip()
@@ -256,9 +256,9 @@ def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
 
 
 def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:
-    """Return True if a line in the frame can assign to a variable that the frame reads.
+    """Return True if a line in the code of the frame can assign to `node`.
 
-    If a function assigned to a variable from outside, it would make a new local variable instead.
+    In a function, an assignment to a variable from outside would make a new local variable.
     """
     if not isinstance(node, ast.Name) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         return True

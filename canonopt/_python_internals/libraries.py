@@ -28,7 +28,7 @@ def _known_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     found = [paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__), _PACKAGE]
     found.append(os.path.join(os.path.dirname(_PACKAGE), "pytest_canonopt.py"))
-    # The libraries that canonopt is made for, wherever they lie: their developers have a checkout.
+    # The libraries that canonopt is made for, in any folder: their developers use a checkout.
     names = ("jax", "jaxlib", "numpy", "equinox", "optax", "flax", "attr")
     specs = map(importlib.util.find_spec, names)
     # Each file may be a link, as after `uv pip install --link-mode=symlink`.
@@ -38,7 +38,7 @@ def _known_folders() -> tuple[str, ...]:
 
 @functools.lru_cache(4096)
 def _place_of(path: str) -> str | None:
-    """Return the top of the installed package that has a file; None for a file of the user's.
+    """Return the path of the installed package that a file belongs to; None for a user's file.
 
     Returns "" for the standard library, canonopt, and the libraries that canonopt is made for.
     """
@@ -81,7 +81,7 @@ def _installed_with(record: pathlib.Path) -> frozenset[str]:
 def _names_canonopt(top: str) -> bool:
     """Return True if a file that was installed with this package names canonopt.
 
-    The files are read, so that the result does not depend on imports and calls up to now.
+    Reads the files, so that the result does not depend on earlier imports and calls.
     """
     path = pathlib.Path(top)
     beside = map(_installed_with, _records_of(path))
@@ -141,7 +141,7 @@ def is_library_module(module: types.ModuleType) -> bool:
 
 @known_by_identity
 def place_of_module(module: types.ModuleType) -> str | None:
-    """Return the top of the package of a module, as `_place_of` does."""
+    """Return the path of the package of a module, as `_place_of` does for a file."""
     path = getattr(module, "__file__", None)
     if getattr(getattr(module, "__spec__", None), "origin", None) in ("built-in", "frozen"):
         return ""
@@ -198,7 +198,7 @@ _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 # --- purity -----------------------------------------------------------------------------------
 
-# With these builtins and attributes, code can read attributes that it does not name.
+# With these builtins and attributes, code can read attributes whose names it does not contain.
 REFLECTION = frozenset("getattr setattr delattr vars hasattr dir locals".split())
 REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
@@ -212,17 +212,17 @@ _REFLECTS = {
 
 
 def reflects(value: Any) -> bool:
-    """Return True for a function that reads attributes that code does not name."""
+    """Return True for a function that can read attributes whose names the code does not contain."""
     return id(value) in _REFLECTS
 
 
-# These builtins make a text of a value.
+# These builtins convert a value to a string.
 MAKE_TEXT = frozenset("str repr ascii format print".split())
 _MAKES_TEXT = frozenset(id(vars(builtins)[name]) for name in MAKE_TEXT)
 
 
 def makes_text(value: Any) -> bool:
-    """Return True for a function that makes a text, whatever name code has for it."""
+    """Return True for a builtin that makes a string of a value, whatever name code has for it."""
     return id(value) in _MAKES_TEXT
 
 
@@ -268,14 +268,14 @@ _IMPURE = {
 }
 
 
-_WRITTEN_IN = {"posix": "os", "nt": "os"}  # functions of `os` name these modules
+_WRITTEN_IN = {"posix": "os", "nt": "os"}  # the `__module__` of functions of `os`
 
 
 def impure_name(value: Any, module: types.ModuleType | None = None) -> str | None:
-    """Return the name of a library's value that may differ, or return another result, each time.
+    """Return the name of a library's value if the value, or its result, may differ each time.
 
     Examples are `time.time` and `os.environ`. Returns None for all others. The module that defines
-    `value` decides; if `value` does not name its module, `module`, where it was found, decides.
+    `value` decides. If `value` does not name that module, `module`, in which it was found, decides.
     """
     name = attribute(value, "__qualname__") or attribute(value, "__name__")
     defined = attribute(value, "__module__")

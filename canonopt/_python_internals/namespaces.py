@@ -32,16 +32,16 @@ def is_mock(value: Any) -> bool:
 
 
 def is_stable(value: Any) -> bool:
-    """Return True if `value` is a callable that the module of a library has under its name.
+    """Return True if `value` is a callable that a library's module has under the callable's name.
 
-    Then each lookup finds the same object.
+    Then each lookup of the name finds the same object.
     """
     if not callable(value):
         return False
     try:
         module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
         return module is not None and is_library_module(module) and is_in_place(value)
-    except Exception:  # an attribute of the user's raised it
+    except Exception:  # an attribute of a user's class raised it
         return False
 
 
@@ -75,7 +75,7 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
     """Return True if `x is NAME` or `x is NAME.ATTRIBUTE` can tell values with equal keys apart."""
     if not path:
         return True
-    # `is` can tell no more than the key for a value that counts by identity, such as a sentinel.
+    # For a value that counts by identity, such as a sentinel, `is` tells no more than the key.
     value = namespace.get(path[0])
     for name in path[1:]:
         # canonopt makes its names on access, and an enum gives its members on access.
@@ -84,7 +84,7 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
         value = getattr(value, name, None) if is_asked else namespace.get(name)
     if value is None or value is ... or isinstance(value, type | enum.Enum | types.ModuleType):
         return False
-    # An object that equals only itself has a place of its own in a key. But an array may become an
+    # A key tells an object that equals only itself from all others. But an array may become an
     # argument, and two functions that do the same have equal keys.
     is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
     is_object = type(value).__eq__ is object.__eq__ and not (callable(value) or is_record)
@@ -94,7 +94,7 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
 # --- attributes of classes ----------------------------------------------------------------------
 
 
-# A class has such a descriptor for a slot, and a named tuple for a field.
+# The types of the descriptors for slots of classes, and for fields of named tuples.
 FIELDS = (
     *(types.MemberDescriptorType, types.GetSetDescriptorType),
     type(vars(collections.namedtuple("_Named", "name"))["name"]),
@@ -105,7 +105,7 @@ def is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-# Libraries ask the instances of users' classes for these attributes.
+# Libraries look up these attributes of the instances of users' classes.
 _ASKED_FOR = frozenset(
     "init update setup tree_flatten tree_unflatten tree_flatten_with_keys keys shape dtype "
     "weak_type sharding".split()
@@ -113,9 +113,9 @@ _ASKED_FOR = frozenset(
 
 
 def asked_for(cls: type) -> list[str]:
-    """Return the attributes of a user's class that Python or a library asks for by their names.
+    """Return the attributes of a user's class that Python or a library looks up by name.
 
-    They are its special methods, and attributes that override those of a library's class.
+    They are the special methods, and attributes that override those of a library's class.
     """
     bases = [base for base in cls.__mro__ if base is not object and is_library_class(base)]
     return [
@@ -132,7 +132,7 @@ def asked_for(cls: type) -> list[str]:
     ]
 
 
-# Python writes these into a class, and nothing asks for them.
+# Python writes these attributes into a class, and no code looks them up.
 _WRITTEN = ("__module__", "__doc__", "__firstlineno__", "__slots__", "__static_attributes__")
 
 
@@ -150,7 +150,7 @@ def attribute_of(owner: Any, name: str) -> Any:
     """Return the value that a module or a class has under a name, without its descriptor.
 
     Returns the function in a method or cached property, the functions and docstring of a property,
-    or the member of an enum. A field has a value in instances only: returns the place of the value.
+    or the member of an enum. For a field, returns the place of the value: only instances have one.
     """
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]

@@ -66,7 +66,7 @@ def _later_stores(function: types.FunctionType) -> dict[str, float]:
     for root in _roots(function):
         if path := _path_to(code, root):
             return _known.setdefault(code, {name: _count(name, path) for name in code.co_freevars})
-    # Do not remember this result: a later call may find the code around the function.
+    # Do not cache this result: a later call may find the code around the function.
     return dict.fromkeys(code.co_freevars, math.inf)
 
 
@@ -111,7 +111,7 @@ def _count(name: str, path: list[types.CodeType]) -> float:
     """Return how many stores to `name` may run after the last function of `path` is made."""
     if name in ("__class__", "__classdict__"):  # `type.__new__` binds them after the body
         return 1
-    # The owner has the variable as a cell of its own; the code in between passes the cell on.
+    # The owner is the function that makes the cell. The code in between passes the cell on.
     depth = max((i for i, code in enumerate(path) if name in code.co_cellvars), default=None)
     # With `nonlocal`, code nested in the owner stores whenever somebody calls it.
     if depth is None or any(_rebinds(inner, name) for inner in nested_in(path[depth])):

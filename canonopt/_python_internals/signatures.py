@@ -1,4 +1,4 @@
-"""The arguments of a callable, past the wrappers that pass them on unchanged."""
+"""Find the signature of a callable inside wrappers that pass the arguments on unchanged."""
 
 import functools
 import inspect
@@ -30,7 +30,7 @@ _PASS_ON = frozenset(
 
 
 def _past_wrappers(function: Any) -> tuple[Any, bool]:
-    """Return a function with the same signature, and True if `inspect` may unwrap it further."""
+    """Return a function with the same signature; also True if `inspect` may unwrap it further."""
     if isinstance(function, types.MethodType):
         inner, follow = _past_wrappers(function.__func__)
         return types.MethodType(inner, function.__self__), follow

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class KeyedRef(weakref.ref):
-    """A weak reference in a dict. The dict loses the reference when the object dies."""
+    """A weak reference in a dict, removed from the dict when the object dies."""
 
     __slots__ = ("value",)
     value: Any
@@ -24,7 +24,7 @@ def refer(
 
     Raises `TypeError` if `thing` cannot be weakly referenced.
     """
-    # Removal takes one step of C, as in `weakref`: an object may die in any allocation of any
+    # `remove_dead` is one step of C, as in `weakref`: an object may die in any allocation of any
     # thread, and by then the key may have another reference, to an object that is alive.
     remove_dead = _remove_dead_weakref  # kept here, because Python empties modules when it exits
     new = KeyedRef(thing, lambda reference: remove_dead(entries, key))
