@@ -1,4 +1,4 @@
-"""Arrays and shardings as the user would write them."""
+"""Describe arrays and shardings as the user would write them."""
 
 import contextlib
 from collections.abc import Mapping
@@ -31,14 +31,14 @@ def in_batch(value: Any) -> Any:
 def placement_text(sharding: Any) -> str:
     """Return a sharding as text: two shardings that need two programs have different texts.
 
-    JAX runs one program for `P()` and `P(None)`. The text leaves the memory kind out. If the
+    JAX runs the same program for `P()` and `P(None)`. The text leaves out the memory kind. If the
     sharding has a mesh, the mesh and its devices come after " of "; an abstract mesh has no
     devices.
     """
     if not isinstance(sharding, NamedSharding):
         return str(sharding)
     mesh, spec = sharding.mesh, sharding.spec
-    if spec == PartitionSpec(*spec):  # it has nothing but dimensions
+    if spec == PartitionSpec(*spec):  # it has dimensions only, not `unreduced` axes
         axes = [*spec]
         while axes and axes[-1] is None:
             axes.pop()

@@ -28,7 +28,7 @@ _callbacks = logging.getLogger("jax._src.callback")
 
 
 def error_of_equinox(error: Exception, key: bytes) -> Exception | None:
-    """Return the error that `equinox.filter_jit` raises in place of `error`; None if it keeps that.
+    """Return the error by which `equinox.filter_jit` replaces `error`; None if it keeps `error`.
 
     Equinox makes the new error from the last failure that `equinox.error_if` has noted. The stack
     in the new error begins at the frame whose variable `__equinox_jit_id__` is `key`. Relies on the

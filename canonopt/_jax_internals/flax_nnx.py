@@ -61,7 +61,7 @@ def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: Mod
         if type(data) not in (type(None), list):  # the paths already have the keys of a dict
             static.append((path + UNNAMED_STATIC, data))
     elif path:
-        static.append((path, node.type))  # if it is missing, its parts are not told
+        static.append((path, node.type))  # if it is missing, reports leave out its parts
     for key, value in itertools.islice(attributes, getattr(node, "num_attributes", 0)):
         inner = f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]"
         is_of_flax = str(key).startswith("_pytree__")

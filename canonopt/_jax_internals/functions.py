@@ -1,4 +1,4 @@
-"""Functions inside of the results of `jax.jit`, `jax.vmap` and so on, and who wrote them."""
+"""Find the functions inside of results of `jax.jit`, `jax.vmap` and so on, and who wrote them."""
 
 import functools
 import sys
@@ -123,10 +123,10 @@ def functions_inside(function: Any) -> list[Any]:
         if hasattr(type(wrapper), "call_wrapped"):
             inner.append(wrapper.f)
         if isinstance(outer, types.FunctionType):
-            # Ask the globals if JAX made a function: a wrapper has the name of what it wraps.
+            # The globals tell if JAX made a function: a wrapper has the name of the inner function.
             if str(outer.__globals__.get("__name__")).startswith("jax."):
                 inner += captured_by(outer).values()
-            # Here the function is the first of the values that Equinox treats as static.
+            # Equinox captures its static values in one variable, and the function is the first.
             elif outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
                 inner += captured_by(outer).get("static", ())[:1]
         inner += [new.f for new in inner if hasattr(type(new), "call_wrapped")]
@@ -220,9 +220,9 @@ def _wrapped_by(function: Any) -> list[Any]:
 
 
 def identity_of_code(function: Any) -> object:
-    """Return the code of a function and its line numbers, which tell functions of one name apart.
+    """Return the code and the line numbers of a function, to tell functions of one name apart.
 
-    They are compared by value, so that a function that `exec` makes again and again has one log.
+    Both are compared by value, so that a function that `exec` makes many times has one log.
     """
     code = attribute(innermost(function), "__code__")
     return (code, code.co_linetable) if isinstance(code, types.CodeType) else None
@@ -236,8 +236,8 @@ def is_of_jax(function: Any) -> bool:
 def is_helper(function: Any) -> bool:
     """Return True if a library, and not its user, has jitted a function of that library.
 
-    That is so if `jits_itself(function)`, or if the library's own code comes before the user's in
-    the stack of the call.
+    That is so if `jits_itself(function)`, or if code of the library is between the user's code and
+    the call in the stack.
     """
     if not _is_of_library(function):
         return False
@@ -278,7 +278,7 @@ def users_function(function: Any) -> Any:
 def static_of_pmap(function: Any) -> tuple[Any, dict[int, Any]]:
     """Return the function that `jax.pmap` was given, and its static arguments by number.
 
-    Relies on `transforms` of a `WrappedFun`, where the transform `_argnums_partial` has them.
+    Relies on `transforms` of a `WrappedFun`: its `_argnums_partial` has the static arguments.
     """
     inside = functions_inside(function)
     held = [attribute(inner, "__self__") for inner in inside]

@@ -1,4 +1,4 @@
-"""Calls that a jit cache has an entry for, and how to trace them again."""
+"""Hits, which are calls that a jit cache has an entry for, and how to trace them again."""
 
 import functools
 import itertools
@@ -19,14 +19,14 @@ class HitWatch(Watch):
     """Calls its listeners with a jitted function and its arguments after each cached call.
 
     It hears the calls of all threads. If a listener raises an error, the call raises it. Relies on
-    `_post_hook_state` of `jax._src.api`: the hook with which JAX looks for NaNs, which is not part
-    of the key of a jit cache. A block of `jax.debug_nans`, which JAX itself enters too, sets and
-    resets the hook, so this object stands in for that state.
+    `_post_hook_state` of `jax._src.api`, which holds the hook with which JAX looks for NaNs. The
+    hook is not part of the key of a jit cache. A block of `jax.debug_nans`, which JAX itself enters
+    too, sets and resets the hook, so this object takes the place of that state.
 
     Adding a listener raises `UnsupportedVersionError` if the hook is gone.
     """
 
-    _state: Any = None  # the state of JAX
+    _state: Any = None  # the state that this object replaces
 
     def _start(self) -> None:
         try:
@@ -86,7 +86,7 @@ def function_called(given: Any, args: tuple) -> Any:
     if (of_our_jit := attribute(given, "__canonical_call__")) is not None:
         return of_our_jit((), {})[0]
     if is_of_filter_jit(given):
-        # The other arguments are left out, because it takes long to combine them.
+        # Combine only the function: combining the other arguments takes long.
         return combined((args[0] if "fun" in args[0] else args[1])["fun"], args[2][0])
     return given
 
@@ -115,7 +115,7 @@ class CachedCall:
         self.call, self._jaxpr = (given, args, kwargs), jaxpr
         self._trace = plain = functools.partial(trace, *args, **kwargs)
         again = attribute(given, "__canonical_trace__")
-        # `__canonical_trace__` knows the function of the call that runs now, and its arrays.
+        # `__canonical_trace__` finds the function of the present call, and its captured arrays.
         self._again = again(trace, args, kwargs) if again else lambda: (plain(), ())
         # Whether functions that are made again may run the program.
         self.is_shared = attribute(given, "__canonical_call__") is not None
@@ -137,7 +137,7 @@ class CachedCall:
         return self.jaxpr(), self.call[2].get(CAPTURED, ())
 
     def afresh(self) -> Traced:
-        """Return the program that the function gives now, tracing also the functions that it calls.
+        """Trace the function again, with the functions that it calls, and return the new program.
 
         Each call enters another context of `set_xla_metadata`, so that JAX finds no earlier trace.
         `jax.make_user_context` would also work, but making such a context empties all jit caches.

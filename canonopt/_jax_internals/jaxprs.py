@@ -1,4 +1,4 @@
-"""Finds the constants of a traced program, and the code that runs with it or after it."""
+"""Find the constants of a traced program, and the code that runs with the program or after it."""
 
 import contextlib
 import functools
@@ -20,14 +20,14 @@ from .tracing import unwatched
 
 
 def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
-    """Return how many bytes a program's constants have, its user code, and its inner functions.
+    """Return the bytes of a program's constants, the user's code in it, and its inner functions.
 
-    A program has code of callbacks, which run with the program, and of rules for derivatives, which
+    That code is callbacks, which run with the program, and rules for derivatives, which
     are traced when the program is differentiated. Relies on the attributes of the objects in which
     JAX keeps functions: `callback_func` for callbacks; `f`, `transforms` and `f_transformed` of a
     `WrappedFun`.
 
-    Inner functions are those that JAX has traced to programs of their own, as `jax.lax.cond` does,
+    Inner functions are those that JAX has traced to programs of their own, as for `jax.lax.cond`,
     each as "FILE:LINE". Relies on `debug_info.func_src_info` of a `Jaxpr`: "NAME at FILE:LINE".
     """
     constants: dict[int, int] = {}
@@ -55,14 +55,14 @@ Traced: TypeAlias = tuple[Any, Sequence[Any]]
 def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = ()) -> bool:
     """Return True if two traced programs have the same operations with the same parameters.
 
-    Functions in parameters, as of callbacks and of rules for derivatives, count by their names.
+    Functions in parameters, such as callbacks and rules for derivatives, count by their names.
     Code that no output depends on does not count, nor arrays that only such code uses: `dce_jaxpr`
     of `jax.interpreters.partial_eval` removes it, and `debug_info.arg_names` of a `Jaxpr` tells
     which arguments stand for arrays. If one of the two is gone, such code counts.
 
-    A program shares the memory of a captured NumPy array, but was compiled with the values of that
-    time. If the array has changed in place since, the program shows the new values. `changed` lists
-    such arrays. They count as different from all others.
+    A program shares the memory of a captured NumPy array, but was compiled with the values that the
+    array had then. If the array has changed in place since, the program shows the new values.
+    `changed` lists such arrays. They count as different from all others.
     """
     one, other = map(_without_dead_code, (one, other))
     if _text(one[0]) != _text(other[0]):

@@ -1,4 +1,4 @@
-"""`jax.jit` of a function that takes one argument besides those of the user's function."""
+"""Apply `jax.jit` to a function that takes one more argument than the user's function."""
 
 import contextlib
 import inspect
@@ -15,7 +15,7 @@ CAPTURED = "captured_by_canonopt"
 def jit_with_captured(
     call: Callable[..., Any], fn: Callable[..., Any], options: dict[str, Any]
 ) -> Any:
-    """Return `jax.jit(call, **options)`, where `call` takes the arguments of `fn`, and `CAPTURED`.
+    """Return `jax.jit(call, **options)`, where `call` takes the arguments of `fn` and `CAPTURED`.
 
     The options are those for `fn`. `call` gets the name and the signature of `fn`, because JAX
     finds static arguments by the signature.
@@ -35,7 +35,7 @@ def jit_with_captured(
 
 
 def stand_at(call: Any, fn: Any) -> None:
-    """Make the errors of JAX name the place of `fn` in place of that of `call`.
+    """Make JAX's errors name the place of `fn` instead of the place of `call`.
 
     JAX names the innermost wrapped function. `call` wraps a stand-in, so that `fn` may be freed.
     """
@@ -45,7 +45,7 @@ def stand_at(call: Any, fn: Any) -> None:
 
 
 def bare_parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function, without annotations and defaults: both may be arrays."""
+    """Return a function's parameters without annotations and default values: both may be arrays."""
     return [
         inspect.Parameter(p.name, p.kind, default=p.default if p.default is p.empty else None)
         for p in inspect.signature(fn).parameters.values()

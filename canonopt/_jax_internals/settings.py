@@ -15,7 +15,7 @@ from ..errors import UnsupportedVersionError
 
 
 def private(path: str) -> Any:
-    """Return what JAX has under a path that begins with `jax`; None if it is gone."""
+    """Return the object at a path in JAX, such as "jax._src.config"; None if it is gone."""
     try:
         return operator.attrgetter(path.removeprefix("jax."))(jax)
     except AttributeError:
@@ -74,9 +74,10 @@ def around_calls() -> dict[str, Hashable]:
 
 
 def _switch(library: Any, path: str) -> Hashable:
-    """Return the state of a switch as text; an object that equals no other if it has none.
+    """Return the state of a switch as text; None if its public name is missing.
 
-    A public name that is gone is not there yet in an older version.
+    Older versions lack some public names. A missing private name may have moved, so its switch gets
+    an object that equals no other.
     """
     try:
         value = operator.attrgetter(path)(library)
@@ -85,7 +86,7 @@ def _switch(library: Any, path: str) -> Hashable:
         return object() if is_private else None
     state = value() if callable(value) else value
     text = repr(state)
-    if " at 0x" in text:  # keep the objects alive, so that no other gets the address
+    if " at 0x" in text:  # keep the objects alive, so that no other object gets the address
         held = state.values() if isinstance(state, dict) else (state,)
         _addressed.setdefault(text, [dict(v) if isinstance(v, dict) else v for v in held])
     return text
@@ -121,8 +122,8 @@ def all_settings() -> tuple[tuple[str, Hashable], ...]:
     return tuple((n, v if type(v).__hash__ else repr(v)) for n, v in values)
 
 
-# The names by which users know them, the modules and the values or functions in these, and the
-# state before the module is imported: it may be imported between two fits.
+# For each switch: its name for users, the module, the path of the value or function in the module,
+# and the state before the module is imported, which may happen between two fits.
 _SWITCHES = (
     ("np.errstate", "numpy", "geterr", None),
     ("np.seterrcall", "numpy", "geterrcall", None),

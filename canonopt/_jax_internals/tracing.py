@@ -18,7 +18,7 @@ from .settings import private
 
 
 class NotTraced(Exception):
-    """Raised in a trace before the function runs, to end the trace, which then does not count."""
+    """Raised in a trace before the function runs: the trace ends, and does not count."""
 
 
 def is_staging() -> bool:
@@ -51,12 +51,12 @@ def makes_tracers() -> bool:
 
 
 def is_in_backward_pass() -> bool:
-    """Return True if JAX runs a backward pass now, and no jitted function that the pass has called.
+    """Return True if JAX runs a backward pass now, outside of jitted functions that the pass calls.
 
     Relies on the names of the functions that run backward passes, in `jax._src.interpreters.ad`,
     and jitted functions, in `jax._src.pjit`.
     """
-    # Frames go from the innermost outwards: the function that is found first is what runs now.
+    # Frames go from the innermost outwards: the function that is found first is the one that runs.
     for frame in frames():
         module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_name
         if module == "jax._src.interpreters.ad" and name.startswith("backward_pass"):
@@ -189,7 +189,7 @@ def was_tracing(error: BaseException) -> bool:
     )
 
 
-@functools.cache  # JAX keeps lists, to which each call would add
+@functools.cache  # each call would append to lists of JAX
 def hide_own_frames() -> None:
     """Make JAX hide the frames of this package where it hides its own.
 

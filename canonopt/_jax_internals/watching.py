@@ -35,7 +35,7 @@ from .tracing import (
 
 # --- compiles -------------------------------------------------------------------------------------
 
-_MAX_NAMES = 1000  # the most functions that are lowered and not compiled yet, in a thread
+_MAX_NAMES = 1000  # per thread, the most functions that are lowered and not compiled yet
 
 
 @attrs.frozen
@@ -45,9 +45,9 @@ class Compile:
     name: str
     seconds: float  # to compile, or to read the persistent compilation cache
     lowering_seconds: float
-    # What the persistent cache reported; None if it is off.
+    # The report of the persistent cache; None if the cache is off.
     cache: Literal["hit", "miss"] | None
-    # The listener fills in these two.
+    # The listener fills in these two fields.
     in_backward_pass: bool = False
     is_by_hand: bool = False  # whether the user called `.compile()`
 
@@ -59,14 +59,14 @@ class Compile:
 class CompileWatch:
     """Calls `on_compile` with each compile, and with each hit of JAX's persistent cache.
 
-    JAX compiles in the thread of the call. The functions to listen with are public, but the names
-    of the events are documented nowhere.
+    JAX compiles in the thread of the call. `jax.monitoring` is public, but the names of its events
+    are documented nowhere.
     """
 
     def __init__(self, on_compile: Callable[[Compile], None]) -> None:
         self._on_compile = on_compile
         self._thread = _Thread()
-        # Whether JAX has reported a lowering and a compile with the name of their function.
+        # Whether JAX has reported both a lowering and a compile under the name of one function.
         self._is_seen = False
 
     def listen(self) -> None:
@@ -146,7 +146,7 @@ def is_of_filter_jit(function: Any) -> bool:
 def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str, Any]] | None:
     """Return the user's function and arguments; None if this is not a call of `filter_jit`.
 
-    Equinox passes them in three parts, each partitioned into arrays and the rest. The function that
+    Equinox passes both in three parts, each partitioned into arrays and the rest. The function that
     `canonopt.filter_jit` gives to `jax.jit` has `__call_of_user__`, which combines its arguments.
     """
     if isinstance(function, types.FunctionType) and "__call_of_user__" in vars(function):
@@ -160,7 +160,7 @@ def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str
         users, first, (rest, kwargs) = (
             combined(dynamic[name], part) for name, part in zip(names, static, strict=True)
         )
-    # This Equinox passes other parts. Then `_check_misses` raises an error.
+    # This version of Equinox passes other parts, and `_check_misses` raises an error.
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
     return users, (first, *rest)[:-1], kwargs  # equinox appends a None
@@ -335,7 +335,7 @@ misses = MissWatch()
 def _check_misses(filter_jit: Any) -> None:
     """Trace small functions, and raise `UnsupportedVersionError` unless a watch sees all of them.
 
-    `filter_jit` is that of Equinox, or an empty tuple if Equinox is not imported.
+    `filter_jit` is `equinox.filter_jit`, or an empty tuple if Equinox is not imported.
 
     The check takes some milliseconds. Nothing is lowered, so JAX does not start a backend.
     """
