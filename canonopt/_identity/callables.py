@@ -80,7 +80,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     # Reading `__annotations__` makes a dict, so skip it for a lambda, which has no annotations.
     annotations = {} if function.__name__ == "<lambda>" else function.__annotations__
     out.append(len(annotations))
-    for name, annotation in annotations.items():  # type checkers read them
+    for name, annotation in annotations.items():  # type checkers read annotations
         out += (name, annotation_key(annotation))
     if attributes:
         _add_attributes(reader, function, mode)
@@ -293,7 +293,7 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
 
 def _set_on(jitted: Any) -> list[str]:
     """Return the attributes that were set on a result of our `jit`, not on the function inside."""
-    if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` compares them
+    if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` checks these
         return []
     copied = getattr(jitted.__wrapped__, "__dict__", {})
     own = {n: v for n, v in vars(jitted).items() if not n.startswith("_")}

@@ -179,7 +179,7 @@ class _Guard:
         return repr(self.__wrapped__)
 
     def __reduce__(self) -> Any:
-        return operator.itemgetter(0), ((self.__wrapped__,),)  # the function itself
+        return operator.itemgetter(0), ((self.__wrapped__,),)  # unpickles to the function itself
 
     # --- for the reader of functions ----------------------------------------------------------
 
@@ -319,7 +319,8 @@ class _Walk:
     def __call__(self, node: Any) -> Any:
         if type(node) in PLAIN:
             return node
-        if isinstance(node, jax.Array) and not getattr(node, "weak_type", False):  # keys lack it
+        # PRNG keys have no `weak_type`.
+        if isinstance(node, jax.Array) and not getattr(node, "weak_type", False):
             return node
         seen = self._seen.get(id(node))
         if seen is None:

@@ -398,7 +398,7 @@ def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
 
 
 def read_path(reader: Reader, value: pathlib.PurePath, mode: Mode) -> None:
-    if not is_library_class(type(value)):  # it may have attributes
+    if not is_library_class(type(value)):  # a user's class may add attributes
         reader.stop(value)
         return
     reader.out += (type(value), str(value))

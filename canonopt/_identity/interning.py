@@ -106,7 +106,7 @@ class Table(Generic[T]):
         return len(self._entries)
 
 
-# `clear_caches` clears these.
+# The tables and stores that `clear_caches` empties.
 cleared: weakref.WeakSet[Any] = weakref.WeakSet()
 
 

@@ -204,7 +204,7 @@ _SPEC = Kind(  # a spec has leaves if a number in it is traced
 )
 _OF_CANONOPT_JIT = Kind(
     lambda value: [("jitted function", value.__wrapped__)],
-    lambda value, parts: value.__reduce__()[0](*parts),  # jits with the same options
+    lambda value, parts: value.__reduce__()[0](*parts),  # applies our jit with the same options
 )
 _HOISTED = Kind(  # a copy is the function inside: it need not check the values again
     lambda value: [("function", vars(value)["__canonical_original__"])],

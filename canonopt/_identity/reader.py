@@ -184,7 +184,7 @@ class Reader:
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. Values that its module has under a name are constant to it.
     function: Any = None
-    refused_attributes: frozenset[str] = frozenset()  # code reads files with these
+    refused_attributes: frozenset[str] = frozenset()  # attributes with which code reads files
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class Reader:
         self._names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
-        self._is_now = False  # whether a function that is traced now is read
+        self._is_now = False  # whether one of the values is a function that is traced now
         # `_arrays`: the arrays that a copy of a function can replace, by id, with their places in
         # the key. `_owners_of`: by the id of each part, the ids of the values that have the part.
         self._arrays: dict[int, tuple[Any, int]] = {}
@@ -659,7 +659,7 @@ class Reader:
 
     def _names_to_read(self, owner: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
         """Yield the attributes of an owner that code names, or that Python or libraries look up."""
-        if namespace.get("_is_protocol"):  # an `isinstance` asks for these
+        if namespace.get("_is_protocol"):  # `isinstance` looks up all attributes of a protocol
             self.named.update(_readable(namespace))
             for name in TELLS_TRACERS.intersection(n for n in namespace if not is_dunder(n)):
                 self.note_telling(name)
