@@ -146,7 +146,7 @@ def facts_of(code: types.CodeType) -> Code:
     is_generated = code.co_qualname.startswith("__create_fn__.") or (
         code.co_name.startswith("__") and code.co_filename.startswith("<attrs generated")
     )
-    if is_generated:  # it compares classes, and does not make an instance
+    if is_generated:  # such code compares classes, and makes no instance
         attributes.discard("__class__")
     return Code(
         key=key_of(code),
@@ -364,7 +364,7 @@ def _with_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def key_of(code: types.CodeType) -> CodeKey:
     """Return the key that all code objects with the content of `code` share."""
-    content = _content(code, of_set=tuple)  # in the order of iteration
+    content = _content(code, of_set=tuple)  # frozensets in the order of iteration
     key = _keys.get(content)
     return _keys.setdefault(content, CodeKey(content)) if key is None else key
 

@@ -85,7 +85,7 @@ def call_site() -> str | None:
     frame of `__main__`. Returns None if there is neither. If a library runs inside of a function
     that it calls back, such as a model of NumPyro, returns the line that calls the library.
     """
-    stack = [*itertools.islice(frames(), 1, None)]  # with this frame, it would be a cycle
+    stack = [*itertools.islice(frames(), 1, None)]  # a list with this frame would make a cycle
     names = [str(f.f_globals.get("__name__")) for f in stack]
     users = [i for i, f in enumerate(stack) if not is_library_code(f.f_code, f.f_globals)]
     if not (users := users or [i for i, name in enumerate(names) if name == "__main__"]):
@@ -114,7 +114,7 @@ _Place: TypeAlias = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Caller:
-    """The names that the code around a call has."""
+    """The names that the code around a call has for arguments, modules and other values."""
 
     # Maps the name of a parameter to its argument's source, if a line can assign to that source.
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
