@@ -179,9 +179,9 @@ def values_in(program: Any) -> Iterator[Any]:
             pending += getattr(value, "consts", ())
         elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
             pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
-        elif hasattr(value, "__wrapped__"):  # it is a rule of `jax.custom_batching.custom_vmap`
+        elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
             pending.append(value.__wrapped__)
-        elif hasattr(value, "callback_func"):  # it is of `jax.pure_callback`
+        elif hasattr(value, "callback_func"):  # a callback, for example of `jax.pure_callback`
             pending.append(value.callback_func)
         elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
             pending += vars(value).values()  # as for `equinox.filter_custom_vjp`
