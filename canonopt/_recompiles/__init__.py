@@ -1,9 +1,9 @@
 """Find out why a function was traced or compiled again.
 
-canonopt hears of each miss of a jit cache. For each miss, it records the call, finds how the call
-differs from the nearest earlier call, and gives advice. Other rooms may use the counters
-(`compile_log`, `record_everywhere`, the assertions, `no_recompiles`), the logs, and `Cause.lines`,
-which renders a cause for every report.
+At each miss of a jit cache, canonopt records the call, finds how it differs from the nearest
+earlier call, and gives advice. Other subpackages may use the counters (`compile_log`,
+`record_everywhere`, the assertions, `no_recompiles`), the logs, and `Cause.lines`, which renders a
+cause for every report.
 """
 
 from .limits import assert_max_compiles as assert_max_compiles

@@ -1,6 +1,6 @@
-"""Find how two calls differ: one `Difference` for each path, with the facts that rules ask for.
+"""Find how two calls differ: one `Difference` for each path, with the facts that the rules use.
 
-`nearest` finds the earlier call to compare a new call with.
+`nearest` compares a new call with the nearest earlier call.
 """
 
 import functools
@@ -44,7 +44,7 @@ _OF_ARRAYS = {
 
 # --- texts ----------------------------------------------------------------------------------------
 
-MAX_SHOWN = 80  # the most characters of a value in a message
+MAX_SHOWN = 80  # maximum number of characters of a value in a message
 
 
 def shortened(text: str) -> str:
@@ -52,7 +52,7 @@ def shortened(text: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return `a, b and c`."""
+    """Return the names as one text: `a, b and c`."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -68,7 +68,7 @@ def cut_to_difference(before: str, after: str) -> tuple[str, str]:
 
 
 def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
-    """Return the texts of two static values, and where each was made if only their code differs."""
+    """Return the texts of two static values; if only the code differs, add where each was made."""
     if before.text != after.text or before.code == after.code:
         return before.text, after.text
     return before.text + before.made, after.text + after.made
@@ -106,14 +106,14 @@ class Part(NamedTuple):
 
     @property
     def is_another_optimizer(self) -> bool:
-        """Return True for two transformations that different factories have built."""
+        """Return True if different factories built the two transformations."""
         before, after = self.before, self.after
         are_both = before.kind == after.kind == "transformation"
         return are_both and before.factories != after.factories
 
     @property
     def is_another_dynamic_int(self) -> bool:
-        """Return True if the dynamic ints of two specs differ. A program includes such ints."""
+        """Return True if the dynamic ints of two specs differ. A program has them as constants."""
         ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
         return ints_in(self.before.text) != ints_in(self.after.text)
 
@@ -131,10 +131,10 @@ _MISSING = Leaf("missing", "missing", None)
 
 
 class Difference:
-    """A path at which two calls differ, with the facts that the rules ask for.
+    """A path at which two calls differ, with the facts that the rules use.
 
     - `place`: the path in the record.
-    - `path`: the path in a report, which is valid Python, or words.
+    - `path`: the path in a report: valid Python, or words.
     - `parameter`: for a spec, the steps to the parameter that differs, such as `.learning_rate`.
     """
 
@@ -194,7 +194,7 @@ class Difference:
         return shortened(leaf.text)
 
     def _static_texts(self) -> tuple[str, str]:
-        # If canonopt never shares a function, `hidden` is not the reason.
+        # If canonopt cannot share the function, that is the reason, and not a hidden part.
         part = self.visible or (None if self.why_not_shared else self.hidden)
         before, after = self.before, self.after
         names = names_of(before, after)
@@ -216,7 +216,7 @@ class Difference:
         return texts[0], "another value that is not equal to it"
 
     def narrowed(self) -> "list[Difference]":
-        """Return the differences in the numbers of a spec, or in an item or a field of a record."""
+        """Return the differences in numbers of a spec or in a part of a record, else `[self]`."""
         part = self.visible or self.hidden or self.function
         if self.is_function and part.name.startswith("."):  # a captured spec's parameter
             return [self]
@@ -273,7 +273,7 @@ class Difference:
     @property
     def hidden(self) -> Part | None:
         """Return the innermost part that differs and is no function or optimizer, or None."""
-        if self.before.kind == "transformation" or self.is_object:  # its text shows its parts
+        if self.before.kind == "transformation" or self.is_object:  # the text shows the parts
             return None
         return next((part for part in self.parts if part.before.kind == "value"), None)
 
@@ -320,7 +320,7 @@ class Difference:
 
     @property
     def of_captured(self) -> str:
-        """Return words on an object or an optimizer that a function captures, and that differs."""
+        """Return advice on a captured object or optimizer by which two functions differ."""
         name = self.visible.name if self.visible else ""
         if " of " in name:
             return (
@@ -347,7 +347,7 @@ class Difference:
 
     @property
     def also_optimizer(self) -> str:
-        """Return words on an optimizer that differs in the static `self` of a method."""
+        """Return advice on an optimizer by which the static `self` of a method differs."""
         parts = (p for p in reversed(self.parts) if "canonopt.dynamic(" not in p.before.text)
         named = (part.label for part in parts if part.is_of_optax)
         words = ". Build {} from canonopt, with canonopt.dynamic(number) for numbers that change"
@@ -369,7 +369,7 @@ class Difference:
 
     @property
     def from_canonopt(self) -> str:
-        """Return words on how to build the optimizer."""
+        """Return advice on how to build the optimizer."""
         pairs = (part[1:] for part in (*self.parts, self.whole))
         is_of_optax = any(leaf.is_of_optax for pair in pairs for leaf in pair)
         words = " entirely from canonopt in place of optax" if is_of_optax else " once"
@@ -384,7 +384,7 @@ class Difference:
 
     @property
     def of_jit(self) -> str:
-        """Return words on the jit to use for a function that is made again."""
+        """Return advice on which jit to use for a function that is made again."""
         if not (self.is_function and self.may_take_our_jit):
             return ""
         words = f". The step that is made again needs {self.our_jit}, too"
@@ -393,7 +393,7 @@ class Difference:
 
     @property
     def redefined(self) -> str:
-        """Return the name of the class, of a part or of the values, that was defined again."""
+        """Return the name of a class that was defined again: that of a part, or of both values."""
         parts = (*self.parts, self.whole)
         again = next((p.after.type for p in parts if p.is_class_defined_again), "")
         return again.rpartition(".")[2]
@@ -440,7 +440,7 @@ class Difference:
 
     @property
     def not_static(self) -> str:
-        """Return words on what else to do to pass an array in place of a static argument."""
+        """Return advice to make the argument non-static, for an array in place of its value."""
         options = (leaf for path, leaf in self.new.leaves.items() if path.startswith(_STATICS))
         has_statics = any(leaf.text != "()" for leaf in options)
         if self.new.is_filtered or not (self.is_in_static and has_statics):
@@ -449,12 +449,12 @@ class Difference:
 
     @property
     def as_array(self) -> str:
-        """Return words on how to pass an array in place of a static value."""
+        """Return advice on how to pass an array in place of a static value."""
         words = ", in an argument of its own"  # only a number becomes an array as a whole
         if self.is_of_flax:
             words = ", by nnx.data"
         elif self.new.in_state(self.place):
-            words = ""  # no class of the user's has the field
+            words = ""  # the class of the state is not the user's, so no field can be changed
         elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
             words = self.not_static or ", in a field that is not static"
             # An array beside others that are trained is trained, too.
@@ -471,9 +471,9 @@ class Difference:
 
     @property
     def for_dynamic(self) -> str:
-        """Return words on how the holder of the optimizer has to change for a dynamic number.
+        """Return advice on the object that holds the optimizer, so that a number can be dynamic.
 
-        The class of the holder has to declare the optimizer as data.
+        The class of this object has to declare the optimizer as data.
         """
         words, leaves = self.not_static, self.new.leaves
         optimizer = self.path.removesuffix(self.parameter)
@@ -537,14 +537,14 @@ class Difference:
 
     @property
     def one_dtype(self) -> str:
-        """Return the common dtype of both calls, such as `jnp.float32`, or `dtype` without one."""
+        """Return the common dtype of both calls, such as `jnp.float32`, else `dtype`."""
         before, after = as_traced(self.before, self.after), as_traced(self.after, self.before)
         is_one = before.dtype == after.dtype != ""
         return f"jnp.{after.dtype}" if is_one else "dtype"
 
     @property
     def of_first(self) -> str:
-        """Return words on the container of the first calls, or on a leaf that they lack."""
+        """Return words that name the container of the first calls, or the leaf that they lack."""
         if self.is_of_nodes:
             return f", such as {self.before.text}"
         is_new = self.before.kind in ("missing", "none") and self.path != self.root
@@ -552,19 +552,19 @@ class Difference:
 
     @property
     def of_updates(self) -> str:
-        """Return words on a float leaf inside an argument, since updates may widen the leaf."""
+        """Return advice on a float leaf inside an argument, whose dtype an update may widen."""
         is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))
         words = ", also where the function returns it, as canonopt.apply_updates does for a model"
         return words if is_float and self.path != self.root else ""
 
     @property
     def and_lowered(self) -> str:
-        """Return words on a call that was compiled ahead of time."""
+        """Return advice for `.lower(...)`, if a call was compiled ahead of time."""
         return ", and for .lower(...)" if self.old.is_lowered or self.new.is_lowered else ""
 
     @property
     def placed(self) -> str:
-        """Return words on a device if a step has put an uncommitted leaf there."""
+        """Return advice to put the value on its device, if a step has committed the leaf."""
         is_settled = self.after.committed and not self.before.committed
         return ", put on its device" if is_settled else ""
 
@@ -626,28 +626,28 @@ def _is_same(before: Leaf, after: Leaf, is_function: bool) -> bool:
     if before.kind == after.kind and before.token == after.token:
         return True
     old, new = as_traced(before, after), as_traced(after, before)
-    if old.is_array:  # the token would not do: a tracer has no placement
+    if old.is_array:  # not by token, since a tracer has no placement
         return new.is_array and not array_kinds(old, new)
     # If only one of the calls is by `canonopt.jit`, equal static values have different tokens.
     is_one = before.digest == after.digest and not is_function
     return is_one and before.is_shared != after.is_shared
 
 
-_MAX_COUNTED = 64  # the most differences to count: a call with more is far off
+_MAX_COUNTED = 64  # maximum number of differences to count: a call with more is far off
 
 
 def nearest(
     new: Call, earlier: Sequence[Call], wanted: Callable[[Difference], int]
 ) -> list[Difference]:
-    """Return the differences of a call from the nearest of at least one earlier call.
+    """Return how a call differs from the nearest of `earlier`, which has at least one call.
 
     `wanted` returns how many programs with such a difference the user likely wants.
     """
     # There may be 16 earlier calls, so each comparison stops early.
     found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
-    # Different optimizers count first, since a loop keeps the optimizer that it began with. Next
-    # count differences that the user likely wants. Among equally near calls, the last is taken,
-    # because a loop ran it just before.
+    # Prefer a call with the same optimizer, since a loop keeps its optimizer. Next, prefer a call
+    # without differences that the user likely wants. Of equally near calls, take the last, because
+    # a loop ran it just before.
     optimizers = [sum(d.kind == "transformation" for d in each) for each in found]
     is_wanted = [any(wanted(d) > 1 for d in each) for each in found]
     distances = [(len(each), sum(map(_distance, each))) for each in found]

@@ -45,7 +45,7 @@ def _check_limit(name: str, limit: Any) -> None:
 
 
 def _given(fn: Any, name: str, limit: Any, mode: object) -> tuple[Any, Any]:
-    """Return the function and the limit, which may stand alone as in `@chex.assert_max_traces(1)`.
+    """Return the function and the limit; `fn` may be the limit, as in `@chex.assert_max_traces(1)`.
 
     Raises `LimitError` if the limit or the mode is invalid.
     """
@@ -106,8 +106,8 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
 
     **Arguments:**
 
-    - `fn`: a function, jitted by `jax.jit`, `equinox.filter_jit` or `jax.pmap` or not, or an object
-        with a jitted `__call__`. Without `fn`, a decorator is returned.
+    - `fn`: a function, plain or jitted by `jax.jit`, `equinox.filter_jit` or `jax.pmap`, or an
+        object with a jitted `__call__`. Without `fn`, a decorator is returned.
     - `max_traces`: the limit. In a decorator, the limit may stand alone: `@assert_max_traces(2)`.
     - `mode`: "raise"; "warn", with a `RecompileWarning`; or "record", which only counts, in
         `.log.traces`.
@@ -128,9 +128,9 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
 def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode = "raise") -> Any:
     """Wrap `jitted` so that it raises when XLA compiles it more than `max_compiles` times.
 
-    A second compile counts even without a trace. JAX compiles again if an array is committed,
-    sharded or in another kind of memory, unlike before. The result of `.lower()` counts when it is
-    compiled. A backward pass, which JAX compiles later, counts only in `.log.backward_compiles`.
+    A second compile counts even without a trace. JAX compiles again if the sharding, the memory
+    kind or the commitment of an array changes. The result of `.lower()` counts when it is compiled.
+    A backward pass, which JAX compiles later, counts only in `.log.backward_compiles`.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -211,7 +211,7 @@ def _is_same_function(function: Any, target: Any) -> bool:
 
 
 def _counted(fn: Any, limit: _Limit) -> Any:
-    """Return a function that counts the runs of its body in a trace."""
+    """Wrap `fn` so that each run of its body in a trace is counted."""
 
     @functools.wraps(fn)
     def counted(*args: Any, **kwargs: Any) -> Any:
@@ -219,7 +219,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
             return fn(*args, **kwargs)
         call = None
         with contextlib.suppress(Exception):  # a failed explanation must not stop a step
-            # Traced arguments are tracers now, so arguments that are not arrays were static.
+            # In a trace, traced arguments are tracers, so all other arguments are static.
             call = call_of(fn, args, kwargs, filtered=True)
         entry = Entry(call, time.perf_counter(), traced=True)
         with misses.lock:
@@ -234,7 +234,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
 
 
 class _Jitted:
-    """A jitted function whose traces or compiles are limited, with all of its attributes."""
+    """A jitted function with a limit on its traces or compiles, and all of its attributes."""
 
     def __init__(self, jitted: Any, limit: _Limit) -> None:
         functools.update_wrapper(self, jitted, updated=())
@@ -256,7 +256,7 @@ class _Jitted:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._jitted, name)
-        # These three look for a trace as a call does, so their traces count.
+        # These three methods may trace, as a call may, so their traces count.
         if name not in ("lower", "trace", "eval_shape"):
             return found
 
@@ -299,7 +299,7 @@ def no_recompiles(
     A whole training run can stand in the block with `warmup=1`.
 
     A report compares a call with the calls recorded in the block, and in each `CompileLog` that the
-    program still has, here `log`. Operations that JAX and libraries compile outside of your
+    program still keeps, here `log`. Operations that JAX and libraries compile outside of your
     functions, as for `jnp.ones(n)`, count at your line that ran them, even if JAX reads them
     from its persistent cache. A trace that fails raises its own error.
 
@@ -315,7 +315,7 @@ def no_recompiles(
 
     **Raises:** `RecompileError`, an `AssertionError`, in the call that traces or compiles, and in
     its thread. `LimitError`, a `ValueError`, at once if an argument is invalid, and
-    `UnknownFunctionError` at the end if Python knows no function of a name in `allow`.
+    `UnknownFunctionError` at the end if `allow` has a name that no function has.
     `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
     """
     _check_mode(mode, ("raise", "warn"))
@@ -390,7 +390,7 @@ def _programs(log: FunctionLog) -> int:
 
 # --- why --------------------------------------------------------------------------------------
 
-_MAX_SHOWN = 4  # the most leaves of a call
+_MAX_SHOWN = 4  # maximum number of leaves of a call in a message
 _HOW_TO_RECORD = (
     "let the warm-up make this call too. To see how it differs from the calls of the warm-up, put "
     "that under `with canonopt.compile_log() as log:`, and keep log"
@@ -414,7 +414,7 @@ def _told(log: FunctionLog, entry: Entry) -> Cause:
 def _called(entry: Entry) -> str | None:
     found = entry.call.leaves if entry.call is not None else {}
     told = [p for p, leaf in found.items() if not p.startswith("<") and leaf.kind != "node"]
-    # What a model consists of comes last: a batch, a flag or an optimizer changes more often.
+    # Leaves inside a pytree come last: a batch, a flag or an optimizer changes more often.
     told.sort(key=lambda path: not path.isidentifier())
     leaves = [f"{path}: {shortened(found[path].text)}" for path in told]
     more = len(leaves) - _MAX_SHOWN

@@ -68,10 +68,10 @@ class Recorder:
         self.log.note_problem(problem)
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
-        """Hear of each miss, traced or not. This may raise an error."""
+        """Handle a miss, traced or not. A subclass may raise an error here."""
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
-        """Hear of a call or `.compile()` that has compiled. This may raise an error."""
+        """Handle a compile, by a call or by `.compile()`. A subclass may raise an error here."""
 
     def close(self) -> None:
         """End recording, and let go of all that was recorded."""
@@ -79,7 +79,8 @@ class Recorder:
         self.pending.clear()
 
 
-# The live recorders, by id. JAX reports a compile by name, and any of them may wait for the name.
+# The live recorders, by id. JAX reports a compile by name, and any recorder may have an entry of
+# this name in `pending`.
 _known: weakref.WeakValueDictionary[int, Recorder] = weakref.WeakValueDictionary()
 
 
@@ -148,13 +149,13 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
 
     **Arguments:**
 
-    - `all_threads`: whether to count the events of other threads in the meantime, too.
+    - `all_threads`: whether to count the events of other threads, too, during the block.
     - `stale`: whether to report cached calls that go on with a value that has changed since the
         trace, as `assert_not_stale` finds them. The reports are in `log.stale` and in the table.
 
     **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
     `log.functions`, `log.helpers` for the operations that JAX and libraries compile, by your line
-    that ran them, and `print(log)` for a table with each difference, and if it can be avoided.
+    that ran them, and `print(log)` for a table with each difference, and whether it can be avoided.
 
     **Raises:** `UnsupportedVersionError` if this version of JAX does not report what canonopt
     counts: at the start of the block, or at its end if no compile was reported.
@@ -202,7 +203,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-# Whether JAX should have reported a compile, since a call has traced a function.
+# Set when a call has traced a function, since JAX should then report a compile.
 _is_compile_due = False
 
 
@@ -233,7 +234,7 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
 
 
 def is_inside_recorded(recorder: Recorder) -> bool:
-    """Return True while JAX traces a function that the recorder will count when the trace ends."""
+    """Return True inside the trace of a function that the recorder counts when the trace ends."""
     return any(
         each is recorder and log is not None and not is_jitted_inside(running.miss.function)
         for running in _thread.running
@@ -247,7 +248,7 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
     # No recorder counts functions that a library jits inside of a trace. One trace may have
     # thousands of them, so this check comes first.
-    with contextlib.suppress(Exception):  # an attribute of the user's raises it, and again below
+    with contextlib.suppress(Exception):  # if a user's attribute raises, it raises again below
         if (_thread.running or is_staging()) and jits_itself(given):
             return None
     recorders = _recorders()

@@ -27,7 +27,7 @@ from .stale import StaleRead
 STAGES = ("trace_seconds", "lowering_seconds", "compile_seconds")
 MAX_ENTRIES = 64  # kept for each function
 MAX_OPERATIONS = 512  # kept for each line
-# A call is compared with so many of the first calls, and so many of the calls just before it.
+# A call is compared with the first calls and the calls just before it, at most this many of each.
 _MAX_FIRST, _MAX_LAST = 4, 12
 
 
@@ -66,9 +66,9 @@ COUNTS = tuple(field.name for field in attrs.fields(Counts))
 
 @attrs.define(eq=False)
 class Entry(Timed):
-    """One trace, one compile, or both, to which a miss of the jit cache led."""
+    """A trace, a compile, or both, caused by one miss of the jit cache."""
 
-    call: Call | None = attrs.field(repr=False)  # it would be too long
+    call: Call | None = attrs.field(repr=False)  # its `repr` is too long
     at: float  # seconds, of time.perf_counter
     traced: bool = False
     compiled: bool = False
@@ -125,7 +125,7 @@ class Entry(Timed):
 
     @property
     def is_known(self) -> bool:
-        """Return False for an operation of JAX of which neither the call nor shapes are known."""
+        """Return False for an operation of JAX without a recorded call and without shapes."""
         return self.operation is None or self.call is not None or self.shapes is not None
 
     @property
@@ -146,7 +146,7 @@ def _causes(entries: Iterable[Entry]) -> list[Cause]:
     alike: dict[object, list[Entry]] = {}
     for entry in entries:
         told, done = entry.told, (entry.traced, entry.compiled, entry.error is not None)
-        # The values do not count: a batch that grows in each step is one cause.
+        # Values are left out of the key: a batch that grows in each step is one cause.
         changes = ((c.path_of_growth, c.kind, c.part, c.fix, c.hint) for c in told.changes)
         key = *done, entry.operation, told.note, *dict.fromkeys(changes)
         alike.setdefault(key, []).append(entry)
@@ -168,7 +168,7 @@ def _cause(entries: list[Entry], told: Cause, every: Sequence[Change] = ()) -> C
 
 
 def _what(entries: list[Entry]) -> str:
-    """Return words on what was done again: a second trace may come with the first compile."""
+    """Return what was done again, in words. A second trace may come with the first compile."""
     first = entries[0]
     if first.error is not None:
         return "failed while traced"
@@ -191,7 +191,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
-        # Only repeats of one shape count: each shape may get another constant, as powers in Adam.
+        # Only repeats of one shape count: each shape may have its own constant, as powers in Adam.
         most = max(collections.Counter(entry.shapes for entry in again).values(), default=0)
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
@@ -221,11 +221,11 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     for text in shapes:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
     most = max(alike.values(), key=len)
-    # An operation that gives many shapes for one argument may make the layers of a model.
+    # An operation with many output shapes for one input shape may initialize layers of a model.
     given = {" ".join(_ARRAY.findall(text.partition(" -> ")[0])) for text in most}
     is_one_length = len(_changing([*given])) == 1 and len(given) > HANDFUL
     growth = _growth(most)
-    few = PAIR + 1 if " by one " in str(growth) else HANDFUL  # other steps may be buckets
+    few = PAIR + 1 if " by one " in str(growth) else HANDFUL  # larger steps may be buckets
     if len(most) <= few or not (growth or is_one_length):
         return None
     return Cause(note=f"{len(most)} shapes: the length {growth or _CHANGES}", hints=(_PAD,))
@@ -266,13 +266,13 @@ _CHANGES = "changes each time"
 def verdict(
     calls: Sequence[Sequence[Change]], every: Iterable[Change]
 ) -> tuple[str | None, str | None]:
-    """Return the pattern of calls with the same kinds of changes, or why the calls are expected.
+    """Return the pattern of calls with the same kinds of changes, and why they are expected.
 
-    `every` has the changes of all calls of the function.
+    At least one of both is None. `every` has the changes of all calls of the function.
     """
     first = calls[0][0]
     is_of_length = first.is_of_length
-    # The numbers in these are no sizes.
+    # In the texts of these kinds, numbers are not sizes.
     is_made = first.kind in ("function", "callable", "transformation", "sharding")
     texts = [c[0].path for c in calls]
     if not is_of_length:
@@ -289,7 +289,7 @@ def verdict(
     same = (c for c in every if (c.path, c.kind) == (wanted[0].path, wanted[0].kind))
     values = {text for change in same for text in (change.before, change.after)}
     most = min(change.wanted for change in wanted)
-    is_one_by_one = growth is not None and " by one " in growth  # other steps may be buckets
+    is_one_by_one = growth is not None and " by one " in growth  # larger steps may be buckets
     if not is_one_by_one and max(variants, len(values)) <= most:
         noun = "programs" if variants == len(calls) + 1 else "variants"
         return None, f"{variants} {noun} are few, {wanted[0]}"
@@ -302,7 +302,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def _growth(texts: Sequence[str]) -> str | None:
-    """Return words on the growth if three texts or more differ only in numbers, in equal steps."""
+    """Return the growth, in words, if three texts or more differ only in numbers by equal steps."""
     steps = [[b - a for a, b in itertools.pairwise(each)] for each in _changing(texts)]
     is_even = all(math.isclose(step, each[0], rel_tol=1e-6) for each in steps for step in each)
     if len(texts) < 3 or not (steps and is_even):
@@ -339,7 +339,7 @@ class FunctionLog(Counts):
     entries: list[Entry] = attrs.field(factory=list, repr=False)
     is_line: bool = False
     programs: int = 0  # traced programs, without failed traces and inner traces
-    # This key tells the function, or the line, from others in one log.
+    # This key identifies the function, or the line, in a log.
     key: object = attrs.field(default=None, repr=False)
 
     @property
@@ -361,7 +361,7 @@ class FunctionLog(Counts):
 
     @property
     def omitted(self) -> int:
-        """Return the number of traces or compiles without an entry, because there were many."""
+        """Return how many traces or compiles have no entry, since there are more than are kept."""
         if len(self.entries) < self._most:
             return 0
         # An entry may be a trace and a compile, so the counts are not added.
@@ -380,7 +380,7 @@ class FunctionLog(Counts):
 
     @property
     def lost_seconds(self) -> float:
-        """Return the seconds that could be avoided, with those of entries that were not kept."""
+        """Return the avoidable seconds, including those of events whose entries were not kept."""
         kept = sum(cause.seconds for cause in self.causes() if cause.is_avoidable)
         # Events that were not kept came after many others, so no first compile is among them.
         left = self.seconds - sum(entry.seconds for entry in self.entries)
@@ -495,10 +495,10 @@ class CompileLog:
         return [log for log in self._logs.values() if log.events and log.is_line]
 
     def __getitem__(self, name: str) -> FunctionLog:
-        """Return the counts of all functions of a name, summed; zeros if there is no such function.
+        """Return the summed counts of all functions with a name; zeros if none was traced here.
 
         The name of a line works, too: `log["train.py:12"]`. Raises `UnknownFunctionError` if no
-        function that Python knows has this name.
+        function in this process has the name.
         """
         both = (*self.functions, *self.helpers)
         found = [log for log in both if log.name == name]
@@ -552,26 +552,26 @@ class CompileLog:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def note_problem(self, problem: str) -> bool:
-        """Note an error of canonopt. Returns False if it is known, or if there are too many."""
+        """Note an error of canonopt. Return True if it is new, and there are not too many yet."""
         is_new = problem not in self.problems and len(self.problems) < MAX_ENTRIES
         if is_new:
             self.problems.append(problem)
         return is_new
 
     def function_log(self, name: str, function: Any) -> FunctionLog:
-        """Return the log of a function, which is new if there was none."""
+        """Return the log of a function, and make it if there is none."""
         place = place_of(innermost(function))
         # A notebook cell that is run again has another number.
         key = (name, re.sub(r"^In\[\d+\]", "In", str(place)), identity_of_code(function))
         return self._logs.setdefault(key, FunctionLog(name, place, key=key))
 
     def line_log(self, site: str | None) -> FunctionLog:
-        """Return the log of a line, which is new if there was none."""
+        """Return the log of a line, and make it if there is none."""
         name = "no line of yours" if site is None else os.path.basename(site)
         return self._logs.setdefault(site, FunctionLog(name, site, is_line=True, key=site))
 
     def entries_like(self, log: FunctionLog) -> list[Entry]:
-        """Return the entries here for the function or line of `log`, a log of any `CompileLog`."""
+        """Return the entries in this `CompileLog` for the function or line that `log` is about."""
         return [*self._logs[log.key].entries] if log.key in self._logs else []
 
 

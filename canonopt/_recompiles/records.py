@@ -1,6 +1,6 @@
-"""Records of a call, with all that `jax.jit` compares: a `Leaf` for each path, without values.
+"""Record what `jax.jit` compares in a call: a `Leaf` for each path, without its value.
 
-A `Call` is plain facts. It keeps no argument alive, and is compared with other calls later.
+A `Call` has only facts, which keep no argument alive, so that later calls can be compared with it.
 """
 
 import collections
@@ -100,8 +100,8 @@ class Leaf:
 
     kind: str
     text: str
-    # Tokens are equal if JAX finds two values of one kind equal. Since hashes collide, two static
-    # values may also have equal tokens if JAX does not find the values equal.
+    # Two values of one kind that JAX finds equal have equal tokens. Since hashes collide, static
+    # values that JAX finds different may have equal tokens, too.
     token: Hashable
     # Digests of static values are equal if canonopt treats the values as the same.
     digest: Hashable = None
@@ -116,18 +116,18 @@ class Leaf:
     sharding: str | None = None
     devices: int = 1
     memory_kind: str | None = None
-    # The parts of a static value by name, such as the captured variables of a function. Parts of
-    # parts are in the same dict, before the part they are in, so a leaf in the dict has no parts.
+    # The parts of a static value by name, such as the captured variables of a function. The dict is
+    # flat: the parts of a part come just before the part, whose own `parts` is empty.
     parts: Mapping[str, "Leaf"] = attrs.field(factory=dict)
     made: str = ""  # where or by what a function is made, as words that follow its name
     code: object = None  # the code of a function, without its place
     why_not_shared: str | None = None
     is_unique: bool = False  # the class compares by identity
-    is_opaque: bool = False  # whether it is a static value in which canonicalize finds no functions
-    stores: frozenset[str] = frozenset()  # the variables around a function that it may change
+    is_opaque: bool = False  # whether `canonicalize` cannot find functions inside it
+    stores: frozenset[str] = frozenset()  # the outer variables that a function may change
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
     is_own: bool = False  # whether it is a part of the value itself, or of records in it
-    is_of_module: bool = False  # whether a module has the function, which `hoist` leaves as it is
+    is_of_module: bool = False  # whether it is a function of a module, which `hoist` returns
 
     @property
     def is_static(self) -> bool:
@@ -152,7 +152,7 @@ class Leaf:
 
     @property
     def number(self) -> str:
-        """Return the digits of a Python, NumPy or dynamic number, or no text for other values."""
+        """Return the digits of a Python, NumPy or dynamic number; empty for other values."""
         pattern = r"(?:canonopt\.dynamic\()?(?:np\.\w+\()?(-?(?:[\d.]+(?:e[-+]?\d+)?|inf|nan))\)*"
         found = re.fullmatch(pattern, self.text)
         return "" if found is None else found[1]
@@ -199,7 +199,7 @@ def type_name(kind: type) -> str:
 
 
 def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
-    """Return a Python number as the weakly typed array that it becomes, if `other` is an array."""
+    """Return the weakly typed array that a Python number becomes, if `other` is an array."""
     kinds = {"bool": bool, "int": int, "float": float, "complex": complex}
     if not other.is_array or leaf.kind != "number":
         return leaf
@@ -256,12 +256,12 @@ def _placement(sharding: Sharding) -> dict[str, Any]:
 
 # --- static values --------------------------------------------------------------------------------
 
-_MAX_DEPTH = 16  # parts in parts: an optimizer of a schedule in a chain has ten levels
+_MAX_DEPTH = 16  # parts in parts: a chain of an optimizer with a schedule has ten levels
 
 
 @attrs.define
 class Budget:
-    """The amount that canonopt may still record of all static values of a call together.
+    """How much canonopt may still record of the static values of one call, in total.
 
     Reading a part reads all inside it, which takes minutes if a function holds half a program.
     """
@@ -270,8 +270,8 @@ class Budget:
     words: int = 30_000  # the words of digests
     seen: set[int] = attrs.field(factory=set)  # values whose parts are recorded
     own: Collection[str] = ()  # the names of the parts of the value itself
-    # How the value and its parts are read, except for the parts of globals. The mode "now" is that
-    # of our jit: a captured array that may become an argument of the program does not differ.
+    # The mode in which the value and its parts are read, except parts of globals. Our jit reads in
+    # mode "now", which does not compare captured arrays that may become arguments of the program.
     mode: str = "held"
     # By the id of an object: the attributes that the jitted function reads, unless it reads all.
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
@@ -286,8 +286,8 @@ def static_leaf(
 ) -> Leaf:
     """Return the record of a static value, without a digest or parts if the budget is used up.
 
-    `explain` asks why another build of the value would not be the same. `is_live` says that a
-    function finds the value in a global, so that a mutable object counts by its content only.
+    `explain`: also record why another build of the value would not be equal. `is_live`: a function
+    reads the value from a global, so that a mutable object is compared by its content only.
     """
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
@@ -335,9 +335,9 @@ def static_leaf(
 
 
 def _unchecked_code(function: types.FunctionType) -> types.CodeType:
-    """Return the code of a function; for a type checker's wrapper, that of the user's function.
+    """Return the code of a function; for a type checker's wrapper, of the function that it wraps.
 
-    The code of the wrapper is generated anew each time.
+    Such a wrapper has newly generated code each time.
     """
     code, wrapped = function.__code__, vars(function).get("__wrapped__")
     if code.co_filename.startswith("<") and isinstance(wrapped, types.FunctionType):
@@ -365,7 +365,7 @@ def _add_parts(
         if name in unread:
             continue
         is_field = name.startswith("field ") and is_own
-        # If the function reads only some attributes of an object, the object is not read whole.
+        # The name of an object is left out if the function reads only some of its attributes.
         is_of_whole = named is None and outer not in ("", "object") and not is_field
         if name.startswith(("item ", "attribute ", "field ")) and is_of_whole:
             name = f"{name} of {outer}"
@@ -396,10 +396,10 @@ def _equality_token(value: Any) -> Hashable:
     if isinstance(value, types.FunctionType) or type(value).__eq__ is object.__eq__:
         return _object_token(value)
     kind = _object_token(type(value))
-    # The hash of a named tuple of functions, such as a transformation, would not do: a function's
-    # hash is its address, which a new function may get once the old function is gone.
+    # Do not hash a named tuple of functions, such as a transformation: a function's hash is its
+    # address, which a new function may get once the old function is gone.
     if isinstance(value, tuple) and type(value).__eq__ is tuple.__eq__:
-        # The types of numbers in it do not count: 1, 1.0 and `np.int64(1)` are equal.
+        # Do not compare the types of numbers in it: 1, 1.0 and `np.int64(1)` are equal.
         items = (v.item() if isinstance(v, np.generic) else v for v in value)
         numbers = int | float | complex
         return (kind, *(v if isinstance(v, numbers) else _equality_token(v) for v in items))
@@ -410,7 +410,7 @@ def _equality_token(value: Any) -> Hashable:
 
 
 def _object_token(value: Any) -> Hashable:
-    """Return a token of this object only. Without a weak reference, the token has the id."""
+    """Return a token of this object only, with the id if the object takes no weak reference."""
     try:
         return ("object", token_of(value))
     except TypeError:
@@ -434,7 +434,7 @@ def _kind(value: Any) -> str:
 
 
 def _why_spec_not_shared(spec: Any) -> str | None:
-    """Return why canonopt does not treat a spec, or a spec inside of it, as equal to another."""
+    """Return why a spec, or a spec inside of it, equals no other spec to canonopt, or None."""
     for name, value in spec.parameters().items():
         for inner in filter(is_spec, jtu.tree_leaves(value, is_leaf=is_spec)):
             if why := _why_spec_not_shared(inner):
@@ -463,7 +463,7 @@ def _made(value: Any) -> str:
     # JAX wraps its functions once more, for shorter tracebacks.
     while str((attribute(value, "__globals__") or {}).get("__name__")).endswith("traceback_util"):
         value = captured_by(value).get("fun")
-    # `__name__` would not do: a wrapper may have the name of the function that it wraps.
+    # Not `__name__`: a wrapper may have the name of the function that it wraps.
     name = value.__code__.co_qualname if isinstance(value, types.FunctionType) else ""
     maker, is_inner, _ = name.rpartition(".<locals>.")
     if not is_inner:
@@ -520,7 +520,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _globals_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the globals that a function names, and the attributes it names of user's modules."""
+    """Return the globals that a function names, and attributes of user's modules that it names."""
     code, named = code_of(function), {}
     for name, *attributes in sorted(filter(None, code.paths)):
         found = function.__globals__.get(name, types) if name in code.globals else types
@@ -544,10 +544,10 @@ def as_shared(leaf: Leaf) -> Leaf:
 def function_leaf(
     function: Any, is_shared: bool = False, filtered: bool = False, is_ours: bool = False
 ) -> Leaf:
-    """Return the record of a function that is jitted, as `canonopt.jit` compares it.
+    """Return the record of a jitted function, with the facts that `canonopt.jit` compares.
 
-    `is_shared` says that functions with one digest share a program, `is_ours` that `canonopt.jit`
-    or `filter_jit` was called.
+    `is_shared`: functions with one digest share a program. `is_ours`: the call is by `canonopt.jit`
+    or `canonopt.filter_jit`.
     """
     is_plain = isinstance(function, types.FunctionType)
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
@@ -562,7 +562,7 @@ def function_leaf(
     if reading is not None and (is_ours or budget.words > 0):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
-            if found or refused == KEEPS:  # changed variables are no reason
+            if found or refused == KEEPS:  # then changed variables are not the reason
                 leaf = attrs.evolve(leaf, stores=frozenset())
             if found and not (is_ours or refused):
                 found += _OTHERWISE
@@ -579,7 +579,7 @@ def function_leaf(
 
 
 def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
-    """Return the variables around a function that it changes, such as a count of its traces."""
+    """Return the outer variables that a function may change, such as a count of its traces."""
     owner = function.__self__ if isinstance(function, types.MethodType) else None
     function = function if owner is None else function.__func__
     is_function = isinstance(function, types.FunctionType)
@@ -601,7 +601,7 @@ _OTHERWISE = (
     "functools.cache."
 )
 _IN_CELL = " Pass what is made again, as in a notebook's cell that runs again, as an argument."
-_MAX_STOPS = 4  # the most reasons that a report names
+_MAX_STOPS = 4  # maximum number of reasons that a report names
 _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 
 
@@ -654,9 +654,9 @@ class Call:
     states: set[str] = attrs.field(factory=set)
     # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
     modules_of_flax: set[str] = attrs.field(factory=set)
-    # The names that advice may use at the place of the call.
+    # The names at the place of the call, for advice.
     caller: Caller = attrs.field(factory=Caller)
-    # The code at the place of the call for the sharding of a committed array, by text and memory.
+    # Code that makes the sharding of a committed array, by text and memory kind of the sharding.
     places: dict[tuple[str | None, str | None], str | None] = attrs.field(factory=dict)
     # Whether JAX jits its own wrapper around the user's function, as for `jax.pmap`.
     is_jitted_by_jax: bool = False
@@ -681,7 +681,7 @@ class Call:
     def has_numbers(self, root: str) -> bool:
         """Return True if an argument has Python numbers in it.
 
-        In a later state, arrays replace the numbers: `canonicalize` would change the arrays' type.
+        In later calls, arrays replace the numbers, and `canonicalize` would change their type.
         """
         numbers = (path for path, leaf in self.leaves.items() if leaf.kind == "number")
         return any(path != root and is_inside(path, {root}) for path in numbers)
@@ -756,9 +756,9 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     is_ours = call.is_jitted_by_canonopt
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
-        call.is_jitted_by_jax = True  # JAX may wrap the same function again
+        call.is_jitted_by_jax = True  # JAX may make another wrapper of the same function
         mapped, static = static_of_pmap(miss.function)
-        if not static:  # with static arguments, each value gets a wrapper
+        if not static:  # each value of a static argument has its own wrapper
             leaf = attrs.evolve(leaf, token=token_of(miss.function))
         for index, name, _ in _named(mapped, (*range(max(static, default=-1) + 1),), {})[0]:
             if index in static:
@@ -781,8 +781,8 @@ def shapes_of_miss(miss: Miss) -> str:
     return ", ".join(f"{n} of {text}" if n > 1 else text for text, n in runs) or "nothing"
 
 
-# The transformation around the call of a jitted function, by the names of the tracers that the
-# function was given, since JAX exports only some of these classes.
+# The transformation around a call, by the class name of the tracers in its arguments. These are
+# names, since JAX exports only some of the classes.
 _TRANSFORMS = {
     "BatchTracer": "under jax.vmap",
     "JVPTracer": "under jax.jvp",
@@ -855,9 +855,9 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
         for step, child in children:
             _add(call, path + step, child, inner)
         return
-    # This adds one level at a time, because each node has a record of its own.
+    # Flatten one level at a time, because each node has a record of its own.
     children, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
-    # `treedef_is_leaf` would not do: it is true for an empty dict, too.
+    # Not `treedef_is_leaf`, which is true for an empty dict, too.
     is_whole = jtu.all_leaves((value,)) or id(value) in outer
     if is_gradient_transformation(value):  # it is one thing to the user, not two functions
         inside = jtu.tree_leaves(value)
@@ -905,7 +905,7 @@ def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[t
 def _spec_leaf(spec: Any, structure: Any, budget: Budget) -> Leaf:
     """Return the record of a spec without its traced numbers, which are leaves of the call."""
     leaf, keys = static_leaf(spec, budget), [k for k, _ in jtu.tree_flatten_with_path(spec)[0]]
-    traced = {jtu.keystr(each) for key in keys for each in (key, key[:-1])}  # a number is a node
+    traced = {jtu.keystr(each) for key in keys for each in (key, key[:-1])}  # numbers are nodes
     parts = {name: part for name, part in leaf.parts.items() if name not in traced}
     token = _object_token(structure.node_data()[1])
     text = re.sub(r"canonopt\.dynamic\([^()]*\)", "canonopt.dynamic(...)", leaf.text)

@@ -1,4 +1,4 @@
-"""Advice on a difference between two calls, given by the first rule that applies.
+"""Give advice on a difference between two calls, by the first rule that applies.
 
 A report prints a line to paste only if the line has been shown to work, and words otherwise. A
 `Cause` has differences with their advice, and all reports use its words. A `Cause` is only text and
@@ -37,7 +37,7 @@ class Change:
     hint: str = ""
     # How many programs with such a change the user likely wants: one, a pair or a handful.
     wanted: int = 1
-    part: str = ""  # the part of a function by which it looks different
+    part: str = ""  # the part of a function that looks different
 
     def __str__(self) -> str:
         return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
@@ -48,15 +48,15 @@ class Change:
 
     @property
     def path_of_growth(self) -> str:
-        """Return the path, which is the same for all lengths of a list and all keys of a dict."""
+        """Return a path that is the same for all lengths of a list and all keys of a dict."""
         step = r"\[\d+\]|\[[^\[\]]*\]$"
         return re.sub(step, "[i]", self.path) if self.is_of_length else self.path
 
 
-MOST = 3  # the most differences, lines and hints that a report shows
+MOST = 3  # maximum number of differences, lines and hints that a report shows
 
 
-# A user who trains and evaluates, or compares two losses, needs no advice on one program.
+# A user who trains and evaluates, or compares two losses, wants more than one program.
 _CHOICES = ("function", "callable", "transformation", "static value")
 
 
@@ -76,7 +76,7 @@ class Cause:
     seconds: float = 0.0
     # The lines of the user's code that ran it, as `file:line`, in the order of their first runs.
     sites: tuple[str, ...] = ()
-    pattern: str | None = None  # how the times differ from each other
+    pattern: str | None = None  # how the values change, such as `n grows by one each time`
     # Why this is expected, so that the code need not change. None if it can be avoided.
     expected: str | None = None
 
@@ -150,8 +150,8 @@ def _joined(changes: Iterable[Change]) -> list[str]:
 
 # --- rules ----------------------------------------------------------------------------------------
 
-# Up to so many programs that differ in a shape, a flag, a mode or a mesh are expected, since each
-# of them may be called many times.
+# Up to this many programs that differ in a shape, a flag, a mode or a mesh are expected, since each
+# program may be called many times.
 PAIR, HANDFUL = 2, 5
 CLEARED = "no jax.clear_caches() between the calls: it drops every program"
 
@@ -160,7 +160,7 @@ class Rule(NamedTuple):
     """A rule: when it applies, the hint it prints, and a line to paste if such a line works."""
 
     applies: Callable[[Difference], object]
-    hint: str  # may contain facts about the difference `d`
+    hint: str  # a format string with facts about the difference `d`
     line: Callable[[Difference], str] = lambda d: ""
 
 
@@ -295,7 +295,7 @@ RULES: list[Rule] = [
         "pad {d.root} to one shape, mask what is added (a mean divides by n), or drop "
         "what is left over",
     ),
-    # Structure. The key has no defaults: to JAX, an argument that is left out differs from an
+    # Structure. JAX does not fill in defaults: an argument that is left out differs from an
     # argument that equals its default.
     Rule(
         lambda d: d.place.startswith(GIVEN) or (d.is_missing and d.place == d.root),
@@ -360,14 +360,14 @@ def wanted(d: Difference) -> int:
     if d.kind == "context":
         return 1 if d.is_missing or "mesh" in d.path else HANDFUL
     if d.kind == "sharding":
-        # If one sharding has no mesh, an array was not put on the mesh: there is no second mesh.
-        # If none has a mesh, there is a program for each device.
+        # If only one sharding has a mesh, an array was not put on the mesh: no second mesh exists.
+        # If neither has a mesh, each device has its program.
         one, other = (str(leaf.sharding).partition(" of ")[2] for leaf in (d.before, d.after))
         is_of_two_places = one != other if one and other else one == other
         return HANDFUL if is_of_two_places else 1
     if d.is_of_nodes:  # two models, or one value in two containers
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
-    # The step returns its state, so only the shapes may differ, or the leaves that were frozen.
+    # A step returns its state, so in a state only shapes may differ, or leaves that were frozen.
     is_choice = d.kind in ("shape", "none") or d.is_missing
     may_differ = d.kind == "shape" or d.before.kind == "none" or not d.new.in_state(d.place)
     return HANDFUL if is_choice and may_differ else 1
@@ -379,8 +379,8 @@ def wanted(d: Difference) -> int:
 def _assign(d: Difference, code: str) -> str:
     """Return a line that assigns `code` to the argument, whose name replaces `{leaf}` in `code`.
 
-    The line gives the same value when run again, so it may stand in a loop. It is empty if the
-    argument has no name where the call is, or if the earlier call is at another line.
+    The line gives the same value when run again, so it may stand in a loop. The text is empty if
+    the argument has no name at the call, or if the earlier call is at another line.
     """
     caller = d.new.caller
     if d.old.caller.place != caller.place or (name := caller.arguments.get(d.root)) is None:
@@ -389,7 +389,7 @@ def _assign(d: Difference, code: str) -> str:
 
 
 def _canonicalize(d: Difference) -> str:
-    """Return `canonicalize` of the argument, if that is enough to make both calls the same."""
+    """Return a line that canonicalizes the argument, if that makes both calls the same."""
     is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
     # An array that is no longer weakly typed would widen arrays of a narrow dtype.
     is_narrow = any(leaf.dtype in ("bfloat16", "float16") for leaf in d.new.leaves.values())
@@ -441,7 +441,7 @@ def _swap_jit(d: Difference) -> str:
 
 
 def explain(new: Call, earlier: Sequence[Call]) -> Cause:
-    """Return how `new` differs from the nearest of `earlier`, which is not empty."""
+    """Return the cause: how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier, wanted):
         # The graph of an nnx model differs whenever its parts do.
         roots = {d.root for d in found if not d.is_of_graph}

@@ -2,8 +2,8 @@
 
 JAX looks at the arguments of a call, not at what else the function reads: globals, captured
 variables, attributes, items of containers. `Reads` notes these values, by name, when a function is
-traced. JAX's hook after cached calls compares them. If a value differs, the function is traced once
-more, apart from JAX's caches. A change is reported only if that trace gives another program.
+traced. They are compared in JAX's hook after cached calls. If one differs, the function is traced
+once more, apart from JAX's caches. A change is reported only if that trace gives another program.
 """
 
 import collections
@@ -60,8 +60,8 @@ from .rules import MOST
 
 # --- what a function reads ------------------------------------------------------------------------
 
-_MAX_READS = 400  # the most values that a call compares, in 60 us
-_MAX_ITEMS = 64  # the most items of a container
+_MAX_READS = 400  # maximum number of values that a call compares, which takes 60 us
+_MAX_ITEMS = 64  # maximum number of items of a container
 _MAX_BYTES = 1 << 16  # the largest array that is compared at each call
 
 _Find: TypeAlias = Callable[[], Any]
@@ -102,7 +102,7 @@ class Reads:
     The list is flat, since each cached call compares all values: 0.1 to 0.3 us for one value.
 
     - `codes`: the code of these functions.
-    - `has_effects`: whether the functions write into a log or print. `_reading` shows others.
+    - `has_effects`: whether the functions write into a log or print. `_reading` finds others.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Reads:
         self.has_effects = False
         # The attributes that code names; with "()", the names whose values code calls or passes on.
         self._names, self._ignored = set(names), ignored
-        # Each value has a function that finds it, one that compares it, its name and its text.
+        # For each value: a function that finds it, a function that compares it, its path and text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
         # The functions, partials, and objects that nothing else leads to, with their names.
         self._roots: list[tuple[weakref.ref[Any], str]] = []
@@ -187,7 +187,7 @@ class Reads:
             if isinstance(inner, types.FunctionType):
                 self._add_function(inner, hasattr(inner, "__wrapped__"))
             elif isinstance(inner, types.MethodType):
-                if inner not in self._seen:  # a method may wrap an equal one
+                if inner not in self._seen:  # a method may wrap an equal method
                     self._seen.add(inner)
                     self._add_callable(inner.__func__)
                 self._owners.add(id(inner.__self__))
@@ -217,7 +217,7 @@ class Reads:
 
     def _add_root(self, value: Any, path: str = "") -> None:
         if ("root", id(value)) not in self._seen and len(self._roots) < _MAX_READS:
-            with contextlib.suppress(TypeError):  # it takes no weak reference
+            with contextlib.suppress(TypeError):  # no weak reference to it is possible
                 self._roots.append((weakref.ref(value), path))
                 self._seen.add(("root", id(value)))
 
@@ -376,7 +376,7 @@ def _reading(
 
 
 def _is_impure(reading: Reading) -> bool:
-    """Return True if code may do something each time it runs that no reading shows."""
+    """Return True if the code may have an effect, each time it runs, that no reading shows."""
     for each in reading.incomparable[: reading.stops]:
         if each.why == CACHE.why:
             if not read(now=(each.part.__wrapped__,)).is_comparable:
@@ -386,12 +386,12 @@ def _is_impure(reading: Reading) -> bool:
     return False
 
 
-# For these reasons a function is not shared, but may run again.
+# A function that is not shared for one of these reasons may still be traced again.
 _HARMLESS = [each.why for each in (FINDS, IDENTITY_TEST, INNER_JIT, UNKNOWN_JIT)]
 
 
 def _words(reading: Reading) -> list[Any]:
-    """Return the words of a key that another reading may have."""
+    """Return the words of the key, except those that no other reading can have."""
     return [word for word in reading.key if type(word) is not object]
 
 
@@ -456,7 +456,7 @@ def _comparison(value: Any) -> _IsSame | None:
 
 
 def _same_array(before: np.ndarray) -> _IsSame:
-    """Return a comparison. It reads large arrays at calls 1, 2, 4, 8, ...: 1 ms for a megabyte."""
+    """Return a comparison that reads large arrays at calls 1, 2, 4, 8, ...: 1 ms for a megabyte."""
     content, is_same_now, calls = _content(before), True, 0
 
     def is_same(value: Any) -> bool:
@@ -517,7 +517,7 @@ class StaleRead:
         names = [re.sub(r"^len\((.*)\)$", r"\1", value.path) for value in self.values]
         more = len(names) - MOST
         if more > 0 and all(_ARRAY.fullmatch(value.after) for value in self.values):
-            names = [*dict.fromkeys(name.partition("[")[0] for name in names)]  # the pytrees
+            names = [*dict.fromkeys(name.partition("[")[0] for name in names)]  # name the pytrees
         calls = "1 cached call" if self.calls == 1 else f"{self.calls} cached calls"
         again = "traced again now, it gives another program"
         if not self.is_confirmed:
@@ -632,9 +632,9 @@ class _Program:
         return named if self.has_effects else named or [*changes]
 
     def _gives_another_program(self, call: CachedCall, changes: Changes) -> bool:
-        """Return True if tracing the function of a call again gives the same other program twice.
+        """Return True if the function of a call, traced again twice, gives the same other program.
 
-        The cached program is compared, or if there is a report, the program traced for the report.
+        It has to differ from the cached program, or after a report, from that report's program.
         """
         if self.has_effects:
             return True
@@ -653,7 +653,7 @@ class _Program:
 
 @attrs.define(eq=False)
 class _Function:
-    """A function that JAX calls, with the latest programs, each by its jaxpr."""
+    """A function that JAX calls, with the jaxprs and records of its latest programs."""
 
     is_followed: bool  # False for functions of libraries
     calls: int = 0
@@ -668,7 +668,7 @@ class _Function:
         self.programs = (*self.programs[1 - _MAX_PROGRAMS :], (weakref.ref(jaxpr), program))
 
 
-_MAX_PROGRAMS = 16  # the most of a function
+_MAX_PROGRAMS = 16  # maximum number of programs of a function
 # The functions as the latest watch knows them, for a watch that begins after they were traced.
 _latest: WeakIdMap[_Function] = WeakIdMap()
 
@@ -758,7 +758,7 @@ class StaleWatch:
             self.compare(known, function, CachedCall(given, args, kwargs, jitted.trace))
 
     def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
-        """Compare the values that a call without a trace reads."""
+        """Compare the values that a call reads, if the call is not traced."""
         __tracebackhide__ = True
         # While one thread traces a function again, other threads go on, since the traced code may
         # wait for them. Their next calls are compared.
@@ -850,7 +850,7 @@ def assert_not_stale() -> Iterator[None]:
     counts its runs, prints, reads a file) is not traced again, and raises nothing;
     `compile_log(stale=True)` reports it as unconfirmed. A function that was traced before the block
     is compared with the values that it read in an earlier block, or else at its first call in this
-    one.
+    block.
 
     This watches all threads. When it raises an error, the program has run, and its result is lost,
     even if arguments were donated.
