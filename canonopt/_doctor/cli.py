@@ -61,7 +61,7 @@ def command(arguments: Sequence[str] | None, version: str) -> int:
         usage=_USAGE,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,  # or an option of the script could be short for one of these
+        allow_abbrev=False,  # an option of the script could be short for one of these
     )
     _add_options(doctor)
     options = parser.parse_args(arguments)
@@ -109,7 +109,7 @@ def _add_options(doctor: argparse.ArgumentParser) -> None:
     add("--perfetto", metavar="FILE", help=text)
     text = "keep what each process writes, a file for each"
     add("--streams", metavar="FOLDER", help=text)
-    # Both take all arguments that follow.
+    # Both options take all arguments that follow.
     add("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     add("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
@@ -152,7 +152,7 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
 
 
 def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
-    """Run the command, and once more with canonopt's factories."""
+    """Run the command, then again with canonopt's factories, and return the report on both runs."""
     before, after = bytearray(), bytearray()
     report = watched(script, options.streams, output=before)
     if report["status"] != 0:
@@ -208,7 +208,7 @@ def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
 
 
 def _excess(report: Mapping[str, Any], allowed: Mapping[str, int]) -> list[str]:
-    """Return a line for each function that a process traces or compiles more than is accepted."""
+    """Return a line for each function that a process traces or compiles more often than allowed."""
     lines = []
     for each in report["findings"]:
         limit = allowed.get(each["name"], 1)
@@ -229,6 +229,6 @@ def _say(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        # Text that is left in the buffer would change the exit status.
+        # At exit, Python flushes stderr, and a failure would change the exit status.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -1,4 +1,4 @@
-"""Two reports side by side: what each function cost in both, and what only the second compiled."""
+"""Compare two reports: the cost of each function in both, and what only the second compiled."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from .._texts import aligned, differing
 from .report import VERSION
 
-_MAX_SHOWN = 8  # the most differences, and the most programs of one function
+_MAX_SHOWN = 8  # maximum number of differences of a program, and of programs of a function
 _COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
 
 _Dict: TypeAlias = Mapping[str, Any]
@@ -59,7 +59,7 @@ def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
             yield "  compiled in the second run only"
         else:
             for call in new[:_MAX_SHOWN]:
-                # A program is compared with the call that differs least.
+                # A program is compared with the earlier call that differs least from it.
                 found = min((differing(each, call) for each in reversed(earlier)), key=len)
                 lines = (f"  {name}: {old} -> {new}" for name, (old, new) in found.items())
                 yield from itertools.islice(lines, _MAX_SHOWN)
@@ -70,7 +70,7 @@ def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
 
 
 def _key(function: _Dict) -> tuple[str, str]:
-    """Return a key that finds a function in both runs, where its line and folder may differ."""
+    """Return the same key for a function in both runs, even if its line and folder differ."""
     return function["name"], os.path.basename((function["place"] or "").rpartition(":")[0])
 
 

@@ -1,7 +1,7 @@
 """The command `canonopt fix`, which writes `import canonopt as optax` for `import optax`.
 
 canonopt has all public names of Optax, so only the imports change: all imports of a file, or none
-if the file uses Optax in another way than by such names. A note says why.
+if the file also uses Optax in another way. A note says why.
 """
 
 import ast
@@ -22,13 +22,13 @@ from typing import Any
 import optax
 
 _OPTAX = re.compile(r"optax(\.\w+)*")
-# These functions look up or replace an object that a text names.
+# These functions look up or replace an object that they are given by name, as a string.
 _BY_TEXT = ("import_module", "__import__", "patch", "setattr", "delattr", "setitem")
 _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
 
 def fix(paths: Sequence[str], write: bool) -> int:
-    """Print the changes of Python files and of all files in folders as a diff, or write them.
+    """Print, as a diff, the changes of Python files and of those in folders, or write the changes.
 
     **Returns:** the exit status: 1 if a file could not be read, parsed or written.
     """
@@ -82,7 +82,7 @@ def _patch(path: Path, before: bytes, after: bytes) -> bytes:
 
 
 def fixed(source: bytes) -> tuple[bytes, list[str]]:
-    """Return source code with canonopt's modules in place of Optax's, and notes if it is unchanged.
+    """Return source code with canonopt's modules in place of Optax's; if unchanged, notes say why.
 
     **Raises:** `SyntaxError` or `ValueError` if the source is not Python, `RecursionError` if it is
     nested too deeply.
@@ -94,7 +94,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     if decoded.encode(encoding) != source:
         raise ValueError(f"it would not stay the same when written again as {encoding}")
     text = decoded.encode()  # because `ast` counts the bytes of UTF-8
-    # `splitlines` would not do: it ends a line at a form feed.
+    # Not `splitlines`, which also ends a line at a form feed.
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
     if left := {*_by_text(names), *_left(names)}:
@@ -118,7 +118,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
 
 
 class _Names:
-    """The names of a file: the parent of each node, each name's uses, and the names of canonopt.
+    """The syntax tree of a file: each node's parent, each name's uses, and names of canonopt.
 
     Scopes do not count: a name that an import binds anywhere stands for the import everywhere.
     """
@@ -166,7 +166,7 @@ def _left(names: _Names) -> Iterator[tuple[int, str]]:
 
 
 def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tuple[int, str]]:
-    """Yield lines where `name`, which means `path` of Optax, must stay Optax's, and the reason."""
+    """Yield lines where `name`, imported as `path` of Optax, must stay Optax's, with the reason."""
     if _found(path) is None:
         yield alias.lineno, f"canonopt has no {path}"
     if name in names.ours:
@@ -221,7 +221,7 @@ def _is_module(path: str) -> bool:
 
 
 def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
-    """Yield the lines where a function gets the name of something in Optax, with the reason."""
+    """Yield the lines where a string names something in Optax, with the reason to leave them."""
     for node, parent in names.parents.items():
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue

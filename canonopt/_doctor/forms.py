@@ -1,4 +1,4 @@
-"""A report as text, in colors, as HTML, as JSON, as a timeline and as annotations."""
+"""Render a report as text, in colors, as HTML, as JSON, as a timeline and as annotations."""
 
 import io
 import itertools
@@ -12,7 +12,7 @@ from .._recompiles import STAGES, is_costly
 from .._texts import aligned, compiles_text, times
 from .comparing import side_by_side
 
-_MAX_TOLD = 10  # the most functions below the table
+_MAX_TOLD = 10  # maximum number of functions below the table
 
 _Dict: TypeAlias = Mapping[str, Any]
 _Line: TypeAlias = tuple[str, str]  # a text and its style in rich
@@ -80,9 +80,9 @@ def _head(report: _Dict) -> Iterator[_Line]:
 
 
 def verdict(report: _Dict) -> str | None:
-    """Return a line to show if there is no table, or no avoidable cause below it; else None."""
+    """Return a line for a report without findings or without an avoidable cause; else None."""
     if not report["findings"]:
-        # If functions could not be seen, a note says why.
+        # If no function could be counted, a note says why.
         has_notes = report["problems"] or report["notes"]
         return None if has_notes else "No function of the script was compiled."
     if report["recompiled"] or report["stale"]:

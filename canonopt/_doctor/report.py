@@ -29,7 +29,7 @@ def report_on(
 
     - `status`: the exit status; None if another machine runs the command.
     - `started`: the time of the start, in seconds since the epoch.
-    - `problems`: why the counts are wrong, if they are.
+    - `problems`: the reasons why the counts are wrong, if any.
     """
     processes = [process for process in processes if process.told]  # those that compiled something
     found = [_function(told, started) for told in _by_function(processes)]
@@ -59,12 +59,12 @@ def report_on(
 
 
 def _by_function(processes: Iterable[Process]) -> list[dict[str, Told]]:
-    """Return the functions and lines, each once, with the facts from each process."""
+    """Return each function and line once, as a dict of its facts by process."""
     found: dict[object, dict[str, Told]] = {}
     for process in processes:
         seen: collections.Counter[object] = collections.Counter()
         for told in process.told:
-            # Functions of one name may be on one line: then their order tells them apart.
+            # Functions with one name may be on one line. Then their order tells them apart.
             key = told.log.name, told.log.place, told.log.is_line
             seen[key] += 1
             found.setdefault((*key, seen[key]), {})[process.name] = told
@@ -80,7 +80,7 @@ def _function(told: Mapping[str, Told], started: float) -> dict[str, Any]:
     first = next(iter(logs.values()))
     return {
         **{name: getattr(first, name) for name in ("name", "place", "title", "is_line")},
-        # Whether a process traced or compiled it again without need.
+        # Whether any process traced or compiled it again without need.
         "repeated": any(each["repeated"] for each in counts.values()),
         **{name: sum(each[name] for each in counts.values()) for name in _COUNTS},
         "by_process": counts,
@@ -99,11 +99,11 @@ def _function(told: Mapping[str, Told], started: float) -> dict[str, Any]:
 
 
 def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
-    """Return the causes, each once, with the processes that have the cause."""
+    """Return each cause once, with the processes that have it."""
     alike: dict[object, list[tuple[str, Cause]]] = {}
     for process, log in logs.items():
         for cause in log.causes():
-            # Values do not count: they may differ in each process.
+            # Values are left out of the key, since they may differ in each process.
             changes = ((c.path, c.kind, c.part, c.fix) for c in cause.changes)
             key = cause.what, cause.note, cause.is_avoidable, *changes
             alike.setdefault(key, []).append((process, cause))
@@ -124,7 +124,7 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
 
 
 def _stale(processes: Iterable[Process]) -> list[dict[str, Any]]:
-    """Return the stale reads, each only once, even if several processes have it."""
+    """Return each stale read once, with its calls in all processes."""
     found: dict[object, Any] = {}
     for read in (read for process in processes for read in process.stale):
         key = (read.function, read.place, *(value.path for value in read.values))

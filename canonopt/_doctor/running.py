@@ -1,4 +1,4 @@
-"""Run a command as it is, and let canonopt listen in each Python process that it starts."""
+"""Run a command unchanged, and let canonopt listen in each Python process that it starts."""
 
 import contextlib
 import os
@@ -29,10 +29,10 @@ def watched(
 
     **Arguments:**
 
-    - `folder`: the folder in which its processes leave their streams.
+    - `folder`: the folder for the streams of its processes, by default a temporary one.
     - `with_canonopt`: whether to put canonopt's factories in the place of Optax's.
-    - `output`: gets the text that the command prints. The command has no input then, because only
-        one of several runs could read it.
+    - `output`: gets the text that the command prints. If given, the command has no input, because
+        only one of several runs could read the input.
     """
     with tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True) as made:
         # A process that outlives the command may still write here while the folder is removed.
@@ -84,7 +84,7 @@ def attached(path: str) -> dict[str, Any]:
 
 
 def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) -> list[str]:
-    """Return notes on processes that ended in an unusual way, and on errors of canonopt."""
+    """Return notes on processes that did not end normally, and on errors of canonopt."""
     notes = []
     if code < 0:
         names = {-number: number.name for number in signal.Signals}
@@ -107,11 +107,11 @@ def _outlive(process: subprocess.Popen[bytes]) -> None:
     passed_on = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
     def pass_on(number: int, _: object) -> None:
-        # Ctrl-C reaches all processes of the terminal, and a second one may break their cleanup.
+        # Ctrl-C reaches all processes of the terminal. A second SIGINT may break their cleanup.
         if number in passed_on:
             process.send_signal(number)
 
     for number in (signal.SIGINT, *passed_on):
-        # `nohup` makes processes ignore a signal, and the command inherits that.
+        # If a signal is ignored, as under `nohup`, leave it so: the command has to ignore it, too.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, pass_on)

@@ -1,4 +1,4 @@
-"""Where the time goes until the slowest function, as a rule the training step, can run."""
+"""Report how the time is spent until the slowest function, usually the training step, can run."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from .._recompiles import STAGES
 
 _WORTH_SECONDS = 1.0  # less tracing and compiling is not worth a reader's time
-_MAX_LINES = 3  # the most lines that are named
+_MAX_LINES = 3  # maximum number of lines that advice names
 
 _ON = "export JAX_COMPILATION_CACHE_DIR=~/.cache/jax"
 _SHORT_TOO = "export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0"

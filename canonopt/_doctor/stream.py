@@ -37,8 +37,8 @@ from .._recompiles import (
 from ..errors import UnsupportedVersionError
 
 VERSION = 2  # version of the lines, which a new field does not change
-_MAX_TEXT = 1000  # the most characters of a string
-_MAX_LEAVES = 2000  # the most leaves of a call
+_MAX_TEXT = 1000  # maximum number of characters of a string
+_MAX_LEAVES = 2000  # maximum number of leaves of a call
 
 # These fields of entries are written, under the same names.
 _ENTRY = (
@@ -54,7 +54,7 @@ _ENTRY = (
 class StreamRecorder(Recorder):
     """Writes a record for each trace and compile.
 
-    It writes while it holds the lock of the counts, so a later line never has smaller counts.
+    It writes under the lock of the counts, so a later line never has smaller counts.
     """
 
     def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
@@ -62,7 +62,7 @@ class StreamRecorder(Recorder):
         self.restart()
 
     def restart(self) -> None:
-        """Forget everything. A fork needs this: its own stream begins without functions."""
+        """Forget everything. A fork calls this, since its own stream begins without functions."""
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
         # Entries have times of `perf_counter`, which may start at any time.
@@ -106,7 +106,7 @@ class StreamRecorder(Recorder):
             "kind": "line" if log.is_line else "function",
             **{name: getattr(log, name) for name in ("name", "place", *COUNTS)},
         }
-        if entry in log.entries:  # it is left out if there are too many
+        if entry in log.entries:  # a log with too many entries leaves it out
             found["entry"] = entry_record(entry, log.entries.index(entry), self._epoch)
         self.tell(event, **found)
 
@@ -118,13 +118,13 @@ def entry_record(entry: Entry, number: int, epoch: float) -> dict[str, Any]:
 
 
 def _differences(entry: Entry) -> dict[str, Any]:
-    """Return the leaves of a call by path, as text, and how it differs from an earlier one."""
+    """Return the leaves of a call by path, as text, and how the call differs from earlier calls."""
     leaves: dict[str, str] = {}
     found = entry.call.leaves if entry.call is not None else {}
     told = ((path, leaf) for path, leaf in found.items() if leaf.kind != "node")
     for path, leaf in itertools.islice(told, _MAX_LEAVES):
         leaves[path] = leaf.text
-        # Tell the parts of a static value too: two optimizers may have one name.
+        # Write the parts of a static value, too: two optimizers may have the same text.
         parts = itertools.islice(leaf.parts.items(), MAX_ENTRIES)
         leaves.update((f"{path} with {name}", part.text) for name, part in parts)
     if (told := entry.explanation) is None:
@@ -196,7 +196,7 @@ class Process:
 
 
 def read(path: Path) -> tuple[list[Process], list[str]]:
-    """Return the processes that wrote the streams in a folder, or one file, and the problems."""
+    """Return the processes that wrote the streams in a folder or file, and the problems found."""
     processes: list[Process] = []
     problems = []
     for each in path.glob("*.jsonl") if path.is_dir() else [path]:
@@ -241,7 +241,7 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
     stale = {record["number"]: record for record in found["stale"]}
     return Process(
         start,
-        # A function ends before the function that called it, so sort by the start.
+        # An inner function is written before the function that calls it, so sort by start.
         sorted(told, key=lambda each: [entry.at for entry in each.log.entries[:1]]),
         counted[-1]["cache"] if counted else None,
         is_ended=bool(found["end"]),

@@ -29,7 +29,7 @@ class Stream:
         self._path, self._lock = "", _thread.RLock()
 
     def write(self, *records) -> None:
-        """Add lines, after a first line about the process."""
+        """Append records to the file, whose first line is about the process."""
         try:
             import json
 
@@ -55,7 +55,7 @@ class Stream:
         import socket
 
         started, host, pid = time.time(), socket.gethostname(), os.getpid()
-        # The name has the time, since a later process may have the same number.
+        # The name has the time, since a later process may have the same pid.
         self._path = os.path.join(self._folder, f"{host}-{pid}-{int(started * 1e6)}.jsonl")
         arguments = getattr(sys, "orig_argv", None) or sys.argv
         return {
@@ -74,7 +74,7 @@ class Stream:
 
 
 class Finder:
-    """Calls a function once its module is fully imported. The other finders find the module.
+    """Calls the function for a module once the other finders have fully imported the module.
 
     If canonopt imports the module, the call waits until canonopt is fully imported too.
     """
@@ -107,7 +107,7 @@ class Finder:
                     self._finish()
 
         try:
-            # Patch this loader, so that its type stays the same: a script may look at the type.
+            # Patch the loader itself, so that its type stays the same: a script may check the type.
             loader.exec_module = exec_module
         except Exception:
             pass
@@ -145,7 +145,7 @@ def watch(folder: str) -> None:
 
         replace_in_optax()
 
-    # This is registered before the functions of the script, so that it runs after them.
+    # Registered before any function of the script, so that atexit runs it last.
     atexit.register(stream.end)
     functions = {"jax": lambda: call(listen)}
     if os.environ.get(TRY):
