@@ -1,7 +1,7 @@
 """The plugin for pytest: `compile_log`, `no_recompiles`, and limits as markers.
 
-A module outside the package: pytest imports its plugins at the start of each session, and importing
-canonopt imports jax.
+This module is outside the package, because pytest imports its plugins at the start of each session,
+and importing canonopt imports jax.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def compile_log(request: pytest.FixtureRequest) -> Iterator[canonopt.CompileLog]:
-    """A `canonopt.CompileLog` of what the test traces and compiles, printed if the test fails."""
+    """Yield a `CompileLog` of the test's traces and compiles, printed if the test fails."""
     import canonopt
 
     with canonopt.compile_log(all_threads=True) as log:
@@ -38,7 +38,7 @@ def compile_log(request: pytest.FixtureRequest) -> Iterator[canonopt.CompileLog]
 
 @pytest.fixture
 def no_recompiles() -> Iterator[Callable[..., AbstractContextManager[canonopt.CompileLog]]]:
-    """`canonopt.no_recompiles`, to which the rest of the test is the warm-up."""
+    """Yield `canonopt.no_recompiles`, for which the rest of the test is the warm-up."""
     import canonopt
 
     with canonopt.compile_log(all_threads=True):
@@ -57,7 +57,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
     with canonopt.compile_log(all_threads=True) as log:
         result = yield
-    # As long as it lives, the guard compares with what the fixtures have called.
+    # While this log lives, the guard can compare calls of the test with calls of the fixtures.
     item.stash[_warmup] = log
     return result
 
@@ -94,10 +94,10 @@ def _counted(item: pytest.Item) -> Generator[None, object, object]:
         item.stash.setdefault(_log, log)
         result = yield
     if item.stash[_log] is log:
-        del item.stash[_log]  # the message says it all
+        del item.stash[_log]  # the failure message has the same causes
     try:
         for name in {name for by_name in limits.values() for name in by_name if name}:
-            log[name]  # which raises if no function has this name
+            log[name]  # raises an error if no function has this name
     except canonopt.errors.UnknownFunctionError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
     excess = "\n\n".join(_excess(log, limits))
@@ -118,7 +118,7 @@ def pytest_runtest_makereport(
 
 
 def _limits(item: pytest.Item, marker: str) -> dict[str | None, int]:
-    """The limits by function name, or None for all others. The marker nearest to the test wins."""
+    """Return limits by function name, or None for all others. The marker nearest the test wins."""
     limits: dict[str | None, int] = {}
     for mark in item.iter_markers(marker):
         count, names = _arguments(mark)
@@ -151,7 +151,7 @@ def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) 
         for marker, by_name in limits.items():
             limit = by_name.get(function.name, by_name.get(None))
             count = function.traces if marker == "max_traces" else function.compiles
-            if function.is_line:  # of its operations, those that are compiled anew and need not be
+            if function.is_line:  # count only operations compiled again without need
                 count = function.avoidable and function.avoidable + 1
             if limit is None or count <= limit:
                 continue

@@ -1,4 +1,4 @@
-"""Values as texts for messages: bounded, on one line, and without memory addresses."""
+"""Render values as texts for messages: bounded, on one line, and without memory addresses."""
 
 import collections
 import contextlib
@@ -23,7 +23,7 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def is_spec(value: Any) -> bool:
-    """Return True for a transformation or a schedule of canonopt's, which has parameters."""
+    """Return True for a spec: a transformation or a schedule of canonopt, with parameters."""
     return hasattr(type(value), "__canonicalized__") and hasattr(type(value), "hyperparameters")
 
 
@@ -33,11 +33,11 @@ def fields_of(kind: type) -> Sequence[Any]:
     return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
 
 
-# `equinox.tree_pformat` would not do: it shows all of a large value, and memory addresses. Neither
-# would `reprlib`: it does not know arrays, functions or dataclasses, and omits the number of items.
+# Not `equinox.tree_pformat`, which shows all of a large value, and memory addresses. Not `reprlib`,
+# which does not know arrays, functions or dataclasses, and omits the number of items.
 
-_MAX_TEXT = 1000  # the most characters, and ten times as many for a string
-_MAX_ITEMS = 32  # the most items of a container
+_MAX_TEXT = 1000  # maximum number of characters; ten times as many for a string
+_MAX_ITEMS = 32  # maximum number of items of a container
 _MAX_NESTING = 3
 _BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 _CONTAINERS = (*_BRACKETS, frozenset, collections.deque, collections.OrderedDict)
@@ -58,7 +58,7 @@ def _text(value: Any, depth: int) -> str:
         return _repr(value[: 10 * _MAX_TEXT]) + (f" and {more} more" if more > 0 else "")
     if isinstance(value, jax.Array | np.ndarray):
         return array_text(value)
-    if isinstance(value, loaded("flax.nnx", "Variable")):  # its own text has the values
+    if isinstance(value, loaded("flax.nnx", "Variable")):  # its `repr` has the values of arrays
         return f"{type(value).__name__}({text_of(value.get_raw_value(), depth)})"
     if isinstance(value, type):
         return value.__qualname__ if depth else f"class {value.__qualname__}"
@@ -134,7 +134,7 @@ def _repr(value: Any) -> str:
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return the texts that differ, by name; `"missing"` stands for a text that one mapping lacks.
+    """Return pairs of texts that differ, by name; `"missing"` stands for a text that one lacks.
 
     The names are in the order of `after`.
     """
@@ -157,9 +157,9 @@ def aligned(rows: list[tuple[object, ...]]) -> list[str]:
 
 
 def compiles_text(compiles: int, backward: int, loaded: int) -> str:
-    """Return the cell of a table for compiles.
+    """Return the text of a table cell, such as `2 + 1 backward + 3 loaded`.
 
-    Backward passes stand apart, and programs that JAX has loaded from its persistent cache.
+    `loaded` counts the programs that JAX has loaded from its persistent cache.
     """
     others = ((backward, "backward"), (loaded, "loaded"))
     return " + ".join((f"{compiles}", *(f"{count} {word}" for count, word in others if count)))
