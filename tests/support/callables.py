@@ -13,9 +13,9 @@ import jax.tree_util as jtu
 import optax
 from jax.sharding import SingleDeviceSharding
 
-# Each makes a new callable from a number, and takes a vector.
+# Each builds, from a number, a new callable that takes a vector.
 KINDS: dict[str, Callable[[float], Callable]] = {}
-# These do the same whatever the number is.
+# These callables do the same for all numbers.
 SAME_FOR_ALL = {"a class method"}
 
 
@@ -222,7 +222,7 @@ def wrapped_by_another(value):
     return lambda: function.__wrapped__()
 
 
-# Each makes a function without arguments from any value.
+# Each builds, from any value, a function that holds the value and takes no arguments.
 HOLDING: dict[str, Callable[[Any], Callable]] = {
     "captured": captured,
     "in a default": in_a_default,
@@ -248,10 +248,10 @@ def of_a_module(x):
 
 
 def outcome(fn, *args):
-    """Return the `repr` of a call's result, or the type of its error. Calls a function it gets."""
+    """Return the `repr` of the result, or the type of the error. A function as result is called."""
     try:
         result = fn(*args)
-        # The text of a function has its address.
+        # The `repr` of a function has its address.
         return outcome(result) if isinstance(result, types.FunctionType) else repr(result)
     except Exception as error:
         return type(error)

@@ -1,4 +1,4 @@
-"""The one table of everything that is mirrored: how to build each of optax's factories.
+"""The table of all mirrored factories: how to call each factory of Optax.
 
 Each entry takes a namespace, `optax` or `canonopt`, and builds the same thing from it. Tests that
 speak of "every optimizer" or "every factory" are parametrised with this table.
@@ -27,7 +27,7 @@ def _called(names: str, *args: Any) -> dict[str, Build]:
 
 
 def calls(text: str) -> dict[str, Build]:
-    """Return entries for calls of factories, one in each line, where `o` is the namespace."""
+    """Return entries for calls of factories, one on each line, where `o` is the namespace."""
     lines = text.strip().splitlines()
     return {line.partition("(")[0]: eval(f"lambda o: o.{line}", globals()) for line in lines}
 
@@ -73,7 +73,7 @@ contrib.schedule_free(o.sgd(1e-3), 1e-3)
 contrib.sophia(1e-3, hessian_diagonal_fn=o.contrib.hutchinson_estimator_diag_hessian())
 """)
 
-# Optimizers that warn when built, or whose gradients or parameters are of a shape of their own.
+# Optimizers that warn when built, or need gradients or parameters of a special form.
 SPECIAL_OPTIMIZERS = calls("""
 optimistic_adam(1e-3)
 contrib.dpsgd(1e-3, 1.0, 0.1, seed=0)
@@ -146,7 +146,7 @@ warmup_exponential_decay_schedule(0.0, 0.1, 5, 10, 0.9)
 ALL: dict[str, Build] = (
     OPTIMIZERS | SPECIAL_OPTIMIZERS | TRANSFORMS | SPECIAL_TRANSFORMS | SCHEDULES
 )
-# The factories that warn, as Optax's do.
+# The factories that warn in Optax and in canonopt.
 WARNING = {
     "optimistic_adam": DeprecationWarning,
     "contrib.dpsgd": DeprecationWarning,
@@ -172,7 +172,7 @@ EXTRA_ARGS = {
 
 
 def parameters(name: str) -> Any:
-    """Return the parameters for a trial of the entry `name`: for most, a matrix and a vector."""
+    """Return parameters to train with the entry `name`: for most, a matrix and a vector."""
     weight = jax.random.normal(jax.random.key(0), (8, 8))
     params = {"w": weight, "b": jnp.linspace(-1.0, 1.0, 8)}
     if name == "contrib.scale_by_muon":
@@ -215,7 +215,7 @@ TRANSFORMATIONS = {n: b for n, b in ALL.items() if n not in SCHEDULES}
 
 
 def build(name, namespace):
-    """Return what the factory `name` of Optax or canonopt builds, without its warnings."""
+    """Build the transformation or schedule `name` of Optax or canonopt, without warnings."""
     with warnings.catch_warnings():
         if name in WARNING:
             warnings.simplefilter("ignore")

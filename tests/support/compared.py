@@ -1,4 +1,4 @@
-"""Run in each of two processes: compares what they have built, and writes the errors."""
+"""Run in each of two processes: compare the values that both build, and write the errors."""
 
 import functools
 import logging
@@ -67,7 +67,7 @@ def with_method(x):
 
 
 def with_names(names):
-    """Return a function that reads the global `NAMES`, of which this process keeps only `names`."""
+    """Reduce the global `NAMES` to `names` in this process, and return a function that reads it."""
     NAMES.intersection_update(names)
     return lambda params: jax.tree.map(lambda _: bool(NAMES), params)
 

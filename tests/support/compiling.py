@@ -1,6 +1,6 @@
-"""How XLA compiles the programs of the tests.
+"""Set how XLA compiles the programs of the tests.
 
-Most of the time of the tests goes into compiling, so XLA optimizes as little as it can, unless
+Compiling takes most of the time of the tests, so XLA optimizes as little as it can, unless
 `CANONOPT_DEFAULT_XLA` is set, as tox does for the suite. Nothing here imports JAX, which reads the
 settings when it is imported or first looks for devices.
 """
@@ -9,7 +9,7 @@ import os
 
 _QUICK = "CANONOPT_DEFAULT_XLA" not in os.environ
 
-# Options of `jax.jit` for a program whose last bits count: it is compiled as for users.
+# Options of `jax.jit` to compile a program as for users, if the last bits of results matter.
 AS_FOR_USERS: dict[str, int | bool] = (
     {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
     if _QUICK

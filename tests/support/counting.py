@@ -1,4 +1,4 @@
-"""Traces and XLA compiles of a function, counted apart.
+"""Count the traces and the XLA compiles of a function separately.
 
 A counter in the Python body sees every trace but not the second compile of committed arrays;
 the monitoring events see every compile but not the traces. Tests assert both.
@@ -38,7 +38,7 @@ jax.monitoring.register_event_duration_secs_listener(_note_compile)
 
 @attrs.define
 class Counted:
-    """A function under a name of its own, by which its traces and compiles are counted."""
+    """A function with a unique name, under which its traces and compiles are counted."""
 
     function: Callable
     __name__: str = attrs.field(factory=lambda: f"counted_{next(_names)}")
@@ -77,7 +77,7 @@ def counted(
 
 
 def fresh(name="step"):
-    """Return a new function, and the list to which each of its runs appends an item."""
+    """Return a new function, and a list to which each run of the function appends an item."""
     runs = []
 
     def function(x):
@@ -105,7 +105,7 @@ def calls_of(function):
 
 
 def line_marked(file, mark):
-    """Return the line of a test file that ends with the comment `mark`, as reports name lines."""
+    """Return the line that ends with the comment `mark`, as a report writes it: `file:line`."""
     (line,) = (
         i
         for i, text in enumerate(Path(file).read_text().splitlines(), 1)
@@ -115,6 +115,6 @@ def line_marked(file, mark):
 
 
 def in_threads(*functions: Callable[[], Any]) -> list[Any]:
-    """Return what the functions give, each in a thread, or raise the first of their errors."""
+    """Run each function in a thread. Return the results, or raise the first of the errors."""
     with ThreadPoolExecutor(len(functions)) as pool:
         return [found.result(60) for found in [pool.submit(each) for each in functions]]

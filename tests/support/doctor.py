@@ -1,4 +1,4 @@
-"""Runs scripts, with and without `canonopt doctor`."""
+"""Run scripts, with and without `canonopt doctor`."""
 
 import json
 import multiprocessing
@@ -18,7 +18,7 @@ from canonopt._recompiles import listeners
 SCRIPTS = Path(__file__).parents[1] / "doctor" / "scripts"
 PYTHON = [sys.executable]
 DOCTOR = [*PYTHON, "-m", "canonopt", "doctor"]
-# Each report begins like this.
+# Each report begins with this text.
 HEADING = "\ncanonopt doctor: "
 HOSTILE = "<script>alert('&\"')</script>"
 
@@ -49,14 +49,14 @@ def printed_by(*arguments, **options):
     return done.stdout
 
 
-# A command spends most of its time on importing jax. So the commands are forks of one process that
+# Importing jax takes most of the time of a command. So the commands are forks of one process, which
 # has imported canonopt and does nothing else.
 _forkserver = multiprocessing.get_context("forkserver")
 _forkserver.set_forkserver_preload([__name__])
 
 
 def _run_doctor(command, cwd, input, environment, timeout):
-    """Do for the command `canonopt doctor` what `subprocess.run` does."""
+    """Run `canonopt doctor` in a fork, and return the same as `subprocess.run`."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
         files[0].write_text(input)
@@ -95,7 +95,7 @@ def doctored(*command, **options):
 
 
 def records_of(function, everywhere=False):
-    """Return the records of a process that calls `function`, of all threads if `everywhere`."""
+    """Return the records of a process that calls `function`: of all threads, if `everywhere`."""
     now = time.time()
     start = {"event": "start", "version": stream.VERSION, "time": now, "began": now, "host": "host"}
     start |= {"pid": 1, "parent": 0, "fork": False, "argv": ["script.py"]}

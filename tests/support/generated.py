@@ -1,4 +1,4 @@
-"""Generated programs: cells of text that are run with two libraries, compared and made smaller."""
+"""Run generated programs, cells of text, with two libraries; compare the runs; shrink programs."""
 
 import argparse
 import dataclasses
@@ -22,7 +22,7 @@ import canonopt"""
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """The text of each cell, as a notebook has them, and how they are run."""
+    """The texts of the cells, as in a notebook, and flags for how to run them."""
 
     cells: tuple[str, ...]
     flags: frozenset[str] = frozenset()
@@ -65,16 +65,16 @@ def run_cells(
 
 
 def named_texts(text: str) -> dict[str, tuple[str, str]]:
-    """Return the options and the lines of each text below its head, `### name, options`."""
+    """Return, by name, the options and the lines of each text; its head is `### name, options`."""
     parts = [part.partition("\n") for part in text.strip().removeprefix("### ").split("\n### ")]
     heads = [(*head.partition(", "), body) for head, _, body in parts]
     return {name: (options, body) for name, _, options, body in heads}
 
 
 def pairs(text: str, block: str, names: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Run a program in a `with` block, and yield what is found, each with what is expected.
+    """Run a program in a `with` block, and yield each found value with the expected value.
 
-    The block ends before the first line `= found == expected`. A line `= condition` has to be true.
+    The block ends before the first line `= found == expected`. In `= condition`, True is expected.
     """
     lines, depth = [f"    with {block}:"], 8
     for line in text.splitlines():
@@ -90,7 +90,7 @@ def pairs(text: str, block: str, names: dict[str, Any]) -> Iterator[tuple[Any, A
 def rows(text: str) -> list[list[str]]:
     """Return the cells of each line, which are separated by ` | `.
 
-    A line that ends with a backslash goes on in the next. One that begins with `#` is a comment.
+    A line that ends with a backslash goes on in the next line. A line with `#` first is a comment.
     """
     lines = re.sub(r"\\\n *", "", text).strip().splitlines()
     return [re.split(r" \|(?: |$)", line) for line in lines if not line.startswith("#")]
@@ -110,12 +110,12 @@ class Template:
     changes: tuple[str, ...]
     more_changes: tuple[str, ...]
     weight: int
-    # Whether `{x}` is an array, which a factory takes for a dynamic number, or a tree with arrays.
+    # Whether `{x}` is an array, which a factory treats as a dynamic number, or a tree with arrays.
     is_array: bool
 
 
 def templates(text: str) -> tuple[Template, ...]:
-    """Read `## use ;; use | weight`, the setup, and the lines that begin with a mark.
+    """Return the templates in a text: `## use ;; use | weight`, a setup, and lines with marks.
 
     The marks are `=` for further uses, `>` for `more`, `~` for changes, `~>` for `more_changes`.
     """
@@ -140,8 +140,8 @@ def templates(text: str) -> tuple[Template, ...]:
     return tuple(found)
 
 
-# What a function reads. No place changes its value when a function reads it: Optax traces more
-# often than canonopt, so the two would rightly get other numbers from such a place.
+# Places that a function reads. Reading a place must not change its value: since Optax traces more
+# often than canonopt, the two would rightly get different numbers.
 PLACES = templates("""
 ## {x} ;; (lambda: {x})() | 8
 {n} = {v}
@@ -300,7 +300,7 @@ class {n}_class(eqx.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """The records of two runs, and how often each compiled."""
+    """The records of two runs of a program, and the number of compiles in each run."""
 
     program: Program
     theirs: list[Any]
@@ -329,7 +329,7 @@ class Compared:
 
 
 def shrink(program: Program, compare: Callable[[Program], Compared]) -> Program:
-    """Return the program, with flags, cells and lines removed as long as its runs still differ."""
+    """Remove flags, cells and lines as long as the runs still differ, and return the rest."""
 
     def smaller() -> Iterator[Program]:
         cells = program.cells
@@ -362,7 +362,7 @@ def smallest(program: Program, compare: Callable[[Program], Compared]) -> Compar
 
 
 def main(write: Callable[[Random], Program], compare: Callable[[Program], Compared]) -> None:
-    """Print the program of one seed, or, of many seeds, those programs whose runs differ."""
+    """Print the program of one seed, or those programs of several seeds whose runs differ."""
     parser = argparse.ArgumentParser(prog=sys.argv[0])
     parser.add_argument("seed", type=int)
     parser.add_argument("count", type=int, nargs="?", default=1)

@@ -38,7 +38,7 @@ from .generated import PLACES, Compared, Program, Random, Template, main, run_ce
 
 
 class _Compiled:
-    """The compiled programs by their text. Most of the time would go into compiling them again."""
+    """A cache of compiled programs by text: compiling them again would take most of the time."""
 
     def __init__(self) -> None:
         from jax._src import compiler
@@ -49,7 +49,7 @@ class _Compiled:
     def __call__(self, backend: Any, computation: Any, devices: Any, *args: Any) -> Any:
         text = str(computation)
         key = text, tuple(map(str, np.ravel(devices)))
-        if "callback" in text:  # its functions are no part of the text
+        if "callback" in text:  # the text does not show the functions that it calls back
             return self.original(backend, computation, devices, *args)
         if key not in self.found:
             self.found[key] = self.original(backend, computation, devices, *args)
@@ -63,7 +63,7 @@ _compiled = _Compiled()
 
 
 def run(program: Program, library: Any) -> list[Any]:
-    """Return what each call gives."""
+    """Return the outcome of each call."""
     records: list[Any] = []
 
     def note(function: Callable[..., Any], *args: Any) -> None:
@@ -82,7 +82,7 @@ def run(program: Program, library: Any) -> list[Any]:
 
 
 def outcome(function: Callable[..., Any], *args: Any) -> Any:
-    """Return what a call gives, as plain values: the bits of arrays, and names of errors."""
+    """Return the result of a call as plain values, with the bits of arrays; or the error's name."""
     try:
         result = function(*args)
     except Exception as error:
@@ -94,7 +94,7 @@ def outcome(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def parts(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield all that is in a tree, static fields included."""
+    """Yield each part of a tree with its path, static fields included."""
     yield path, tree
     inside: Iterable[tuple[Any, Any]] = ()
     if isinstance(tree, dict):
@@ -120,7 +120,7 @@ def seen(value: Any, given: dict[int, str]) -> Any:
         return type(value).__name__, str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, str | int | float | complex | None):
         return type(value).__name__, repr(value)
-    # An equal value may replace an immutable one: only `is` can tell them apart.
+    # An equal value may replace a tuple or a string, since only `is` can tell both apart.
     where = "" if isinstance(value, tuple | str) else given.get(id(value), "other")
     return type(value).__name__, getattr(value, "__name__", ""), where
 
@@ -129,7 +129,7 @@ THEIRS: Any = types.SimpleNamespace(jit=jax.jit, filter_jit=eqx.filter_jit)
 
 
 def compared(program: Program, library: Any = canonopt) -> Compared:
-    """Run a program with both libraries."""
+    """Run a program with both libraries, and return both records and the compiles."""
     names = ("step", "lambda", "__call__", "<unnamed")
     first = all_compiles(*names)
     theirs = run(program, THEIRS)
@@ -248,7 +248,7 @@ y = jax.grad(lambda z: jnp.sum(z * {r}))(y)
 y = functools.partial(jnp.add, {r})(y)
 y = (y * {r}, y)[{r} is {r}]""".splitlines()
 
-# Functions for which JAX finds a trace again by `inner`, a function that the body captures.
+# JAX caches the traces of these functions by `inner`, a function that the body captures.
 INSIDE = """\
 jit(inner)
 filter_jit(inner)
@@ -373,7 +373,7 @@ class _Writer:
         self.random, self.cells = random, []
         self.is_filter = random.random() < 0.5
         self.has_effects = random.random() < 0.2
-        # Without arrays: canonopt makes arguments of them, while JAX goes on with a constant.
+        # Programs with `inside` have no arrays: canonopt makes them arguments, JAX keeps constants.
         self.has_inside = not self.has_effects and random.random() < 0.3
         self.changes: list[tuple[str, str]] = []
         self.functions: list[str] = []
@@ -390,7 +390,7 @@ class _Writer:
         return self.random.choice([*ARRAYS, "jnp.array([2.0, 1.0, 3.0])", "2.0"])
 
     def place(self, row: tuple[str, str, str, str], name: str) -> tuple[list[str], list[str]]:
-        """Return the lines of `make` for a place, and the expressions that read the place."""
+        """Write the setup of a place; return its lines in `make`, and expressions that read it."""
         setup, local, readers, changes = row
         if self.random.random() < 0.3 and not self.has_inside:
             self.before[name] = self.random.choice(ARRAYS)
@@ -428,7 +428,7 @@ class _Writer:
             self.is_called_alone = "jit(inner)" in inside
             local += [f"inside = inside or {inside}"]
             local += ["globals().setdefault('inside_first', inside)"]
-            lines.append("y = inside(y)")  # which is returned, since JAX drops what nothing uses
+            lines.append("y = inside(y)")  # `y` is returned, since JAX drops what nothing uses
         random.shuffle(reads)
         for read in reads:
             use = random.choice(USES if random.random() < 0.25 else USES[:7])
@@ -491,7 +491,7 @@ class _Writer:
     def change(self) -> None:
         change, name = self.random.choice(self.changes)
         self.cells.append(self.filled(change, name))
-        if self.random.random() < 0.3:  # and back
+        if self.random.random() < 0.3:  # then change it back
             self.build()
             self.call()
             self.cells.append(
@@ -499,12 +499,12 @@ class _Writer:
             )
 
     def clear(self) -> None:
-        """Drop programs, or a jitted function."""
+        """Write a cell that clears the caches, or drops the first jitted function."""
         self.cells.append(self.random.choice(["jax.clear_caches()", f"{self.functions[0]} = None"]))
 
 
 def write(random: Random) -> Program:
-    """Return a program, written at random."""
+    """Return a random program."""
     writer = _Writer(random)
     writer.body()
     kinds = [SCALARS, VECTORS, random.choice((SCALARS, VECTORS, INTEGERS))]

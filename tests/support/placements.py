@@ -1,4 +1,4 @@
-"""Kinds of parameters, and how often a step is traced and compiled for each.
+"""Count how often a step is traced and compiled, for each kind of parameters.
 
 `tests/steps/test_leaves_placement.py` asserts the counts, `tools/accelerators.py` compiles the
 placements for accelerators, and `tools/validate` runs both kinds and placements on the devices of a
@@ -23,10 +23,10 @@ from .counting import Counted, counted
 
 LIBRARIES = {"canonopt": canonopt, "optax": optax}
 
-# With default arguments. The catalogue builds these with a schedule, whose step count would make
-# plain optax compile more often.
+# Built with default arguments. The catalogue builds them with a schedule, whose step count would
+# make plain optax compile more often.
 _PLAIN = catalogue.calls("lbfgs(1e-3, linesearch=None)\nrmsprop(1e-3)\nsgd(1e-3)")
-# Variants of other optimizers, and sophia: Optax's estimate of the Hessian fails for mixed dtypes.
+# Variants of other optimizers; and sophia, since Optax's Hessian estimate fails for mixed dtypes.
 _LEFT_OUT = frozenset(
     "optimistic_adam_v2 signum contrib.sam contrib.schedule_free contrib.sophia".split()
 )
@@ -44,7 +44,7 @@ def parameters() -> Params:
 
 
 def mesh(dimensions: int = 2, axis_type: AxisType = AxisType.Auto) -> Mesh:
-    """Return a mesh of 8, 4, 2 or 1 devices, as many as there are."""
+    """Return a mesh of 8, 4, 2 or 1 devices: the most that this machine has."""
     devices = jax.devices()
     count = max(n for n in (1, 2, 4, 8) if n <= len(devices))
     last = 2 if dimensions > 1 and count > 1 else 1
@@ -78,8 +78,8 @@ KINDS: dict[str, Callable[[], Params]] = {
 
 _SHARDED = {"w": P("data", "model"), "b": P("model")}
 _WHOLE = {"w": P(), "b": P()}
-# By name: the specs of the parameters and of the batch, the dtype of the matrix, and the memory of
-# the state.
+# For each name: the partition specs of the parameters and of the batch, the dtype of the matrix,
+# and the memory kind of the state.
 PLACEMENTS: dict[str, tuple[dict[str, P], P, Any, str | None]] = {
     "replicated": (_WHOLE, P(), jnp.float32, None),
     "data-sharded": (_WHOLE, P("data"), jnp.float32, None),
@@ -90,14 +90,14 @@ PLACEMENTS: dict[str, tuple[dict[str, P], P, Any, str | None]] = {
 }
 
 
-# The column for a step as users of Equinox write it, with the `apply_updates` of the library.
+# The column for a step in the style of Equinox, with `apply_updates` of canonopt or Equinox.
 EQUINOX = "mixed, Equinox step"
 COLUMNS = (*KINDS, EQUINOX)
 APPLY_UPDATES = {"canonopt": canonopt.apply_updates, "optax": eqx.apply_updates}
 
 
 class Model(eqx.Module):
-    # All leaves are arrays: Optax's galore fails for the `None` in place of another leaf.
+    # All leaves are arrays: Optax's galore fails for a `None` in place of another leaf.
     w: jax.Array
     b: jax.Array
 
@@ -123,7 +123,7 @@ class Trained(NamedTuple):
 def prepared(
     optim: optax.GradientTransformation, params: Params, x: jax.Array | None = None
 ) -> tuple[Params, Any]:
-    """Return parameters and state, made as the documentation of canonopt says."""
+    """Return parameters and state, made as canonopt's documentation recommends."""
     params = canonopt.canonicalize(params)
     x = catalogue.batch() if x is None else x
     return params, canonopt.init_like_grads(params, catalogue.loss_fn, x, optim=optim)
@@ -164,8 +164,8 @@ def measure(library: str, name: str, kind: str) -> tuple[int, int]:
 def trained(library: str, name: str, kind: str, optimizer_of: str | None = None) -> Trained:
     """Return one cell of the table, where `kind` may also be one of `PLACEMENTS`.
 
-    The step and its state are written as users of `library` write them; `optimizer_of` may name the
-    other library for the optimizer.
+    The step and its state are written as users of `library` write them. `optimizer_of` may name the
+    other library, to build the optimizer.
     """
     optim = build(optimizer_of or library, name)
     if kind == EQUINOX:

@@ -1,4 +1,4 @@
-"""Starts the processes of a program that `jax.distributed` joins."""
+"""Start the processes of a program, which `jax.distributed` joins."""
 
 import argparse
 import contextlib
@@ -14,7 +14,7 @@ import jax
 
 from .doctor import importable
 
-MAX_SECONDS = 120  # for anything that a test waits for
+MAX_SECONDS = 120  # maximum wait of a test for one condition
 
 
 class Process:
@@ -55,7 +55,7 @@ class Process:
 
 
 def join(devices):
-    """Join the two processes, with `devices` devices each, and return this process's number."""
+    """Join the other process, with `devices` devices in each, and return this process's number."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--coordinator")
     parser.add_argument("--process", type=int)
@@ -86,7 +86,7 @@ def two_processes(folder, *command):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    # Compiles are only counted, so XLA need not optimize. The hash seeds differ.
+    # Tests only count compiles, so XLA need not optimize. Each process has another hash seed.
     kept = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": importable()}
     started = []

@@ -63,7 +63,7 @@ def _updates_from(update: Any, state: Any, params: Any) -> Any:
 
 
 def _updates_of_parts(structure: Any, static: Any, arrays: Any, params: Any) -> Any:
-    """Do what `equinox.filter_jit` does: arguments that are not arrays are compared."""
+    """Return the updates from a tree split as by `equinox.filter_jit`: only arrays are traced."""
     tree = eqx.combine(arrays, structure.unflatten(static))
     if isinstance(tree, eqx.Module) and hasattr(tree, "fn"):
         return tree.fn(0)
@@ -105,7 +105,7 @@ class Run:
         self.records.append(Failed(type(error), str(error)))
 
     def _warn(self, text: str) -> None:
-        # Note each warning once: canonopt runs a factory, which warns, once for a configuration.
+        # Note each warning once: canonopt runs a factory only once for each configuration.
         if text.startswith("program:") and text not in self.warned:
             self.warned.add(text)
             self.records.append(text)
@@ -129,7 +129,7 @@ class Run:
             "dynamic": canonopt.dynamic if ours else same,
             "clear_caches": canonopt.clear_caches if ours else lambda: None,
             "replaced": replaced if ours else lambda build, _, *values: [*map(build, values)][1],
-            # Only the younger objects: the program's are among them, and the others take long.
+            # Collect only young objects, which include the program's: the others take long.
             "collect": lambda: gc.collect(1) and None,
         }
 
@@ -139,7 +139,7 @@ class Run:
         """Jit the steps again, so that objects which the old steps kept alive can be freed."""
 
         def again(fn: Callable[..., Any]) -> Callable[..., Any]:
-            return lambda *args: fn(*args)  # JAX finds traces by the function
+            return lambda *args: fn(*args)  # JAX caches traces by function
 
         static = {"filter": (0, 1), "field": (0, 1)}
         self.jitted = {
@@ -148,11 +148,11 @@ class Run:
         self.as_argument = {way: jax.jit(again(fn)) for way, fn in WAYS.items()}
 
     def step(self, optim: Any, way: str, is_late: bool = False) -> None:
-        """Record the numbers of a step."""
+        """Record the updates of a step, as bits."""
         self._record(lambda: self._step(optim, way), is_late)
 
     def call(self, made: Any) -> None:
-        """Record what a hoisted function, or a model with one, computes in a jitted function."""
+        """Record the result of a hoisted function, or of a model that has one, under jit."""
         if isinstance(made, eqx.Module):
             self._record(lambda: self._filtered("filter", made))
         else:
@@ -194,7 +194,7 @@ class Run:
 
 
 def copied(value: Any) -> Any:
-    """Copy containers, as canonopt does when a spec is built."""
+    """Return a copy of a container, as canonopt makes for a spec, or another value itself."""
     if type(value) in (tuple, list):
         return type(value)(map(copied, value))
     if type(value) in (dict, collections.OrderedDict, collections.defaultdict):
@@ -207,7 +207,7 @@ def copied(value: Any) -> Any:
 
 
 def on_copies(factory: Any) -> Any:
-    """Give a factory copies of containers, as `canonopt.canonical` does."""
+    """Return a factory that is given copies of containers, as under `canonopt.canonical`."""
     if isinstance(factory, classmethod):
         return classmethod(on_copies(factory.__func__))
 
@@ -235,7 +235,7 @@ def agree(theirs: Any, ours: Any) -> bool:
         return True  # jax.jit refuses a value that canonopt.hoist can compare
     if isinstance(ours, Failed) and isinstance(theirs, Failed):
         return issubclass(ours.error, theirs.error)
-    # A late step of ours may find the program of an earlier step, where Optax's step fails.
+    # A late step of ours may use the program of an earlier step, where Optax's step fails.
     return theirs == ours or ours == LATE
 
 
@@ -325,7 +325,7 @@ class {{n}}(eqx.Module):
 # --- writing: what a function is for ------------------------------------------------------------
 
 
-# What a function computes from a number `{q}`, its parameters, and the optimizers that take it.
+# Roles: what a function computes from a number `{q}`, its parameters, and optimizers that take it.
 ROLES = templates("""
 ## {q} ;; {q} / (c + 1) ;; jnp.asarray({q}, jnp.float32) ;; {q} * 2 if {q} > 0.3 else 0.1 | 4
 c
@@ -408,7 +408,7 @@ def {n}(k):
 def {n}(cfg, k=1.0): return optax.sgd({x} * k)
 """)
 
-# Containers that a build is given, and that Optax reads when it is traced: it is given copies.
+# Containers that factories get. Optax reads them when it is traced, so Optax gets copies.
 CONTAINERS = templates("""
 ## lib.masked(lib.set_to_zero(), given({n})) ;; lib.add_decayed_weights(0.5, given({n}))
 {n} = {{'w': True, 'b': False}}
@@ -429,7 +429,7 @@ CONTAINERS = templates("""
 
 HOW = ("static", "static", "argument", "filter", "field", "update", "eager", "outside")
 
-# Trials of a sweep, as loops. `{f}` reads the loop's variable, `{g}` the variable `v`.
+# Trials of a sweep, as loops. `{f}` reads the variable of the loop, and `{g}` the variable `v`.
 LOOPS = """
 for {n} in ({us}):
     {t} = {f}
@@ -496,8 +496,8 @@ class _Writer:
         self.recipes: list[str] = []
         self.calls: list[str] = []
         self.specs: list[str] = []
-        self.fresh: set[str] = set()  # specs that were built after the last change
-        self.traced: set[tuple[str, str]] = set()  # fresh specs that were traced, and how
+        self.fresh: set[str] = set()  # specs built after the last change
+        self.traced: set[tuple[str, str]] = set()  # fresh specs that were traced, each with its way
         self.names = 0
 
     def name(self, prefix: str) -> str:
@@ -514,7 +514,7 @@ class _Writer:
         return self.random.choices(options, [option.weight for option in options])[0]
 
     def changing(self, text: str) -> None:
-        """Write a cell after which steps may be late."""
+        """Write a cell that may make later steps late."""
         if text:
             self.cells.append(text)
             self.fresh.clear()
@@ -535,7 +535,7 @@ class _Writer:
         return n, filled(self.random.choice(place.uses)), place.is_array
 
     def function(self, place: tuple[str, str, bool]) -> None:
-        """Write a new function over a place, and note what is built with it."""
+        """Write a new function that reads a place, and add recipes that build with the function."""
         role, (name, read, is_array) = self.weighted(ROLES), place
         kinds = [kind for kind in self.kinds if not (is_array and kind.is_array)]
         kind, n = self.weighted(kinds or KINDS[:1]), self.name("f")
@@ -561,8 +561,8 @@ class _Writer:
             texts = ("hoist({f})", "Model({f})", "canonicalize(Model({f}))", "hoist(jax.jit({f}))")
             text = self.random.choice(texts)
             if "jax.jit" in text or "." in expression:
-                # JAX finds the program of a function or method that it has seen, even if it is
-                # jitted again or has read a value that changed. canonopt does not need to.
+                # JAX reuses the program of a function or method that it has seen, even if that is
+                # jitted again or a value that it read has changed. canonopt need not.
                 wrapped = f"(lambda *args: {wrapped}(*args))"
             self.calls.append(text.format(f=wrapped))
 
@@ -604,7 +604,7 @@ class _Writer:
             return self.build()
         recent = self.random.random() < 0.6
         name, how = self.specs[-1] if recent else self.random.choice(self.specs), self.how()
-        # A state that is made outside of the step may have a new structure.
+        # A state made outside of the step may have another structure, and so need a new trace.
         is_traced = (name, how) in self.traced and how not in ("eager", "outside", "update")
         if name in self.fresh:
             self.traced.add((name, how))
@@ -647,7 +647,7 @@ class _Writer:
         self.cells.append(text)
 
     def define_again(self) -> None:
-        """Run a cell with a definition again, as in a notebook."""
+        """Write a cell with a definition again, as if it runs twice in a notebook."""
         cells = [cell for cell in self.cells if not re.match(r"s\d+ = |step\(|forget\(", cell)]
         self.changing(self.random.choice(cells))
 

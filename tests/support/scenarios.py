@@ -1,7 +1,7 @@
-"""Recompile scenarios: what a user does, and what canonopt says.
+"""Scenarios of recompiles: what a user does, and what canonopt reports.
 
 Each scenario jits a function named `step` with the given `jit`, and calls it until it recompiles.
-A scenario that takes `fixed` can also do what canonopt advises: then there is one trace and one
+If a scenario takes `fixed`, it can follow the advice of canonopt. Then there is one trace and one
 compile. Nothing else may jit a function named `step`. `calls` adds scenarios that only call `step`
 with other arguments.
 """
@@ -51,7 +51,7 @@ class Says:
     kind: str
     before: str = ""
     after: str = ""
-    advice: str = ""  # in the line to paste or in the words
+    advice: str = ""  # in the line to paste or in the hint
 
 
 @attrs.frozen
@@ -69,7 +69,7 @@ SCENARIOS: list[Scenario] = []
 def scenario(
     *words: str, jits: tuple[str, ...] = (PLAIN, FILTERED)
 ) -> Callable[[Callable], Callable]:
-    """Add a scenario about which canonopt says one thing: `words` are the fields of `Says`."""
+    """Add a scenario with one reported change: `words` are the fields of its `Says`."""
 
     def add(run: Callable) -> Callable:
         name, can_be_fixed = run.__name__.replace("_", " "), "fixed" in signature(run).parameters
@@ -82,9 +82,9 @@ def scenario(
 def calls(table: str) -> None:
     """Add scenarios that call a jitted function with different arguments in turn.
 
-    In each row: the name, the function, its arguments in each call, which may say what is `fixed`,
-    the fields of each `Says`, and in some the only jit, or `static` and an argument that is last
-    and passed by name.
+    A row has the name, the function, its arguments in each call, which may depend on `fixed`, and
+    the fields of each `Says`. Some rows end with the only jit to use, or with `static` and the name
+    of the last argument, which is static and passed by name.
     """
     for name, function, arguments, *rest in rows(table):
         count = len(rest) // 5 * 5
@@ -123,7 +123,7 @@ def mesh() -> Mesh:
 
 
 def on_explicit_axes(jitted: Callable) -> Callable:
-    """Return `jitted`, with its argument put on a mesh whose axis is explicit."""
+    """Return a call of `jitted` that first puts the argument on a mesh with an explicit axis."""
     explicit = jax.make_mesh((8,), ("data",), (AxisType.Explicit,))
 
     @functools.wraps(jitted)
@@ -217,7 +217,7 @@ class Config(eqx.Module):
 
 
 class Unequal:
-    """Instances that are equal only to themselves."""
+    """A class whose instances are equal only to themselves."""
 
 
 calls(r"""

@@ -1,4 +1,4 @@
-"""Run in each of two processes: trains with states on a mesh of both, and counts."""
+"""Run in each of two processes: train on a mesh of both, and count traces and compiles."""
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,9 @@ from .processes import join, write_result
 
 OPTIMIZERS = {
     "adamw": canonopt.adamw(1e-3),
-    # With leaves whose sharding only the compiler knows.
+    # Some leaves have a sharding that only the compiler knows.
     "adafactor": canonopt.adafactor(1e-3),
-    # With leaves that are widened after they were made.
+    # Some leaves get a wider dtype after they were made.
     "prodigy": canonopt.contrib.prodigy(),
 }
 

@@ -1,4 +1,4 @@
-"""Measuring of ratios of times, and training loops for models with any number of leaves."""
+"""Measure ratios of times, and build training loops for models with any number of leaves."""
 
 import gc
 import statistics
@@ -22,7 +22,7 @@ def timed(function: Callable[[], object], number: int, collects: bool = False) -
 def ratio(ours: Sample, theirs: Sample, rounds: int) -> tuple[float, float, float]:
     """Return the median ratio of neighbouring samples, and the median seconds of both.
 
-    They are taken in turn, so that neighbours meet the same load. On a shared machine, the
+    Samples alternate, so that neighbours meet the same load. On a shared machine, the
     minimum of all samples depends on which of the two functions happened to meet less load. Each
     goes first in every other round: otherwise the first of two equal steps is slower by 1 %.
     """
@@ -69,7 +69,7 @@ def plus_one(tree, **_):
 
 
 def loop(step, state):
-    """Return a function that runs one step, on the state that the step before has returned."""
+    """Return a function that runs one step, on the state that the previous step returned."""
 
     def call():
         nonlocal state

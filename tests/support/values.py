@@ -1,4 +1,4 @@
-"""Values that are easily taken for one another, and whether two values are the same."""
+"""Values that are easily confused with each other, and a test if two values are the same."""
 
 import enum
 import math
@@ -43,7 +43,7 @@ class Node:
 
 
 def same(a, b):
-    """Return True if two values are the same, computed in another way than canonopt does."""
+    """Return True if two values are the same, by another algorithm than that of canonopt."""
     if type(a) is not type(b):
         return False
     if isinstance(a, float) and not isinstance(a, np.generic):
@@ -65,7 +65,7 @@ def same(a, b):
     return a is b or (type(a) in (int, bool, str, bytes) and a == b)
 
 
-# Values that Python, NumPy or a hash table take for one another.
+# Values that Python, NumPy or a hash table may treat as equal.
 LOOKALIKES = [
     *(0, 0.0, -0.0, False, np.float32(0), np.float32(-0.0), np.float64(0), np.int32(0), 0j),
     *(1, 1.0, True, np.float32(1), np.float64(1), np.int32(1), np.int64(1), np.bool_(True), 1 + 0j),
