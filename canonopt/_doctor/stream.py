@@ -1,6 +1,6 @@
 """The stream from a process to the doctor: a line of JSON for each trace and compile.
 
-`listen` writes the lines, and `read` makes logs of them again. `docs/doctor-stream.md` describes
+`listen` writes the lines, and `read` turns them back into logs. `docs/doctor-stream.md` describes
 the lines.
 """
 

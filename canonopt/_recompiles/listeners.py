@@ -74,7 +74,7 @@ class Recorder:
         """Handle a compile, by a call or by `.compile()`. A subclass may raise an error here."""
 
     def close(self) -> None:
-        """End recording, and let go of all that was recorded."""
+        """End recording, and drop all records."""
         self.log = CompileLog()
         self.pending.clear()
 

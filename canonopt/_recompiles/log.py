@@ -81,7 +81,7 @@ class Entry(Timed):
     # Whether it was traced inside another trace, and so is a part of that program.
     is_nested: bool = False
     # Whether `canonopt.jit` traced it to find out if other functions may run the program. If they
-    # may not, the function is traced once more, and both traces have one entry.
+    # may not, the function is traced once more, and both traces share one entry.
     is_trial: bool = False
     site: str | None = None  # the line of the user's code that ran it, as `file:line`
     # In the log of a line: the operation of JAX or a library, and for JAX its shapes in and out.

@@ -114,7 +114,7 @@ class Reads:
     ) -> None:
         self.codes: list[types.CodeType] = []
         self.has_effects = False
-        # The attributes that code names; with "()", the names whose values code calls or passes on.
+        # The attributes that code names, and names with "()" whose values code calls or passes on.
         self._names, self._ignored = set(names), ignored
         # For each value: a function that finds it, a function that compares it, its path and text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
@@ -222,7 +222,7 @@ class Reads:
                 self._seen.add(("root", id(value)))
 
     def _add_parts(self, find: _Find, value: Any, path: str) -> None:
-        """Add the parts of a value, with all in them that the functions may read."""
+        """Add the parts of a value, and the parts in them, that the functions may read."""
         for get, part, name in self._parts(value, path):
             self._add(lambda get=get: get(find()), part, name)
         # The parts of containers are followed one by one, and only the first `_MAX_ITEMS`.
@@ -507,7 +507,7 @@ class StaleRead:
     function: str
     place: str | None
     values: tuple[ReadValue, ...]
-    since: int  # the first such call of the function, counted in the block
+    since: int  # the number, in the block, of the first such call
     is_confirmed: bool  # False if the function has effects, and so was not traced again
     is_filtered: bool = False  # whether Python numbers among its arguments are part of the program
     calls: int = 1

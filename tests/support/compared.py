@@ -98,7 +98,7 @@ def array(value, spec):
 def cases(process):
     """Yield the values that this process compares, by name. Some differ between the processes."""
     other = process == 1
-    # The same in both.
+    # Equal in both processes.
     yield "spec", canonopt.adamw(halving(10), mask=is_named)
     yield "catalogue", [catalogue.build(name, canonopt) for name in catalogue.ALL]
     yield "catalogue of Optax", [catalogue.build(name, optax) for name in catalogue.ALL]
@@ -111,7 +111,7 @@ def cases(process):
     yield "around itself", (items := [1], items.append(items))
     yield "on demand", (made := Lazy(), made.value if other else 1)
     yield "methods", with_method(1)
-    # Not the same.
+    # Different in the two processes.
     yield "rate", canonopt.adamw(2e-3 if other else 1e-3)
     yield "dynamic rate", canonopt.adamw(canonopt.dynamic(2e-3 if other else 1e-3))
     yield "mask", canonopt.chain(canonopt.adamw(1e-3, mask=None if other else is_matrix))

@@ -70,7 +70,7 @@ def _updates_of_parts(structure: Any, static: Any, arrays: Any, params: Any) -> 
     return updates_of(tree.optim if isinstance(tree, _Field) else tree, params)
 
 
-# How the optimizer gets into a step, with the function that is jitted.
+# Ways to pass an optimizer to a step, each with the function that is jitted.
 WAYS: dict[str, Callable[..., Any]] = {
     "static": lambda optim, params: updates_of(optim, params),
     "argument": lambda optim, params: updates_of(optim, params),
@@ -93,7 +93,7 @@ class Run:
         self.forget()
 
     def __call__(self) -> list[Any]:
-        canonopt.clear_caches()  # specs of earlier programs must play no part here
+        canonopt.clear_caches()  # so that no spec of an earlier program is used again
         cells = self.program.cells
         if "as script" in self.program.flags:
             cells = ("\n".join(cells),)
