@@ -67,7 +67,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
 
 # --- the catalogue: a function that builds specs for each factory of Optax ----------------------
 
-# Optax's namespaces with factories, keyed by the module of canonopt that stands for each.
+# Optax's namespaces with factories, keyed by the canonopt module that mirrors each.
 _NAMESPACES = {
     "canonopt": optax,
     "canonopt.contrib": optax.contrib,
@@ -78,7 +78,7 @@ _NAMESPACES = {
 
 @functools.cache
 def _entries() -> dict[str, Any]:
-    """Return Optax's factories, by canonopt's names for them: "canonopt.contrib.muon"."""
+    """Return Optax's factories, keyed by their canonopt path, such as "canonopt.contrib.muon"."""
     return {
         f"{module}.{name}": value
         for module, namespace in _NAMESPACES.items()
@@ -89,16 +89,16 @@ def _entries() -> dict[str, Any]:
 
 @functools.cache
 def _homes() -> dict[int, str]:
-    """Return the first name of each factory by its id: names in `canonopt` itself come first."""
+    """Return a path for each factory, keyed by its id: if possible, a path in `canonopt` itself."""
     return {id(function): path for path, function in reversed(_entries().items())}
 
 
 def in_place_of(value: Any) -> Any:
-    """Return the function that builds specs if `value` is a factory of Optax, or else `value`."""
+    """Return canonopt's function for `value` if that is a factory of Optax, or else `value`."""
     if (path := _homes().get(id(value))) is None:
         return value
     home, _, name = path.rpartition(".")
-    # The module has the function from now on, as pickles and `is_in_place` expect.
+    # Stored in the module, where pickle and `is_in_place` look for it.
     module = vars(importlib.import_module(home))
     if name not in module:
         module[name] = register(value, name, home, of_optax=True)
@@ -129,7 +129,7 @@ def names_of(module: str) -> list[str]:
 
 
 def find_in(module: str, name: str) -> Any:
-    """Return the object that a module of canonopt has under a name of Optax, for `__getattr__` too.
+    """Return canonopt's object for a name of Optax. The modules use it as their `__getattr__`.
 
     **Raises:** `AttributeError` if Optax does not have the name.
     """
@@ -150,11 +150,11 @@ def find_in(module: str, name: str) -> Any:
 
 
 def replace_in_optax() -> None:
-    """Put canonopt's functions in `optax`, in this process, as `import canonopt as optax` does.
+    """Replace Optax's functions by canonopt's in this process, as if by `import canonopt as optax`.
 
     Optax's own modules keep using Optax's objects, and so do the modules of canonopt.
     """
-    from .._steps import apply_updates  # a spec does not need it
+    from .._steps import apply_updates  # imported here, since specs do not need it
 
     original = types.SimpleNamespace(**vars(optax))
     replaced = {path: in_place_of(function) for path, function in _entries().items()}

@@ -9,7 +9,7 @@ A spec is a table with the name of its factory and all of its parameters:
     {"optax": "adamw", "learning_rate": 0.001, ..., "mask": {"none": True}}
 
 `"canonical"` stands in place of `"optax"` for a factory of the user's. Numbers, strings, lists and
-tables stand for themselves; a table with a key of `CODECS` stands for another value. JSON, YAML
+tables stand for themselves; a table with one key of `CODECS` stands for any other value. JSON, YAML
 and TOML agree on strings, finite numbers, booleans, lists and tables only: TOML has no null, and
 PyYAML and tomli-w write the keys of a table in an order of their own.
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 Data: TypeAlias = bool | int | float | str | list["Data"] | dict[str, "Data"]
 Source: TypeAlias = Configured | Mapping[str, Any]  # a spec, or its data
-Registry: TypeAlias = Mapping[str, Any] | None  # the objects that names in data stand for
+Registry: TypeAlias = Mapping[str, Any] | None  # maps names in data to objects
 
 
 def _is(kind: type) -> Callable[[Any], bool]:
@@ -68,21 +68,21 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
     # For a dict whose keys or order a table would not keep.
     "dict": (_is(dict), lambda value: [[*pair] for pair in value.items()], dict),
     "dynamic": (
-        # The number is neither traced nor taken out of its spec.
+        # Only a number with a known value: neither traced nor taken out of its spec.
         lambda value: isinstance(value, Dynamic) and value.numbers() is not None,
         Dynamic.numbers,
         dynamic,
     ),
     "scalar": (
         lambda value: isinstance(value, np.generic) and hasattr(jnp, value.dtype.name),
-        # NumPy cannot make Python numbers of bfloat16 and other dtypes that it does not know.
+        # NumPy cannot turn bfloat16 and other dtypes of ml_dtypes into Python numbers.
         lambda v: [v.dtype.name, v.item() if v.dtype.kind in "biufc" else float(v)],
         lambda data: getattr(jnp, np.dtype(data[0]).name).dtype.type(data[1]),
     ),
     "dtype": (
         _is(type(jnp.float32)),
         lambda kind: kind.dtype.name,
-        lambda name: getattr(jnp, np.dtype(str(name)).name),  # to NumPy, None is float64
+        lambda name: getattr(jnp, np.dtype(str(name)).name),  # `np.dtype(None)` is float64
     ),
     "namedtuple": (
         lambda value: is_namedtuple(type(value)) and not is_transformation(value),
@@ -91,7 +91,7 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
         lambda data: tuple.__new__(data[0], [data[1][name] for name in data[0]._fields]),
     ),
 }
-# A table with one of these reserved keys is no dict.
+# A table with one of these keys never stands for a dict.
 RESERVED = frozenset((*CODECS, "canonical", "name", "optax"))
 
 
@@ -99,7 +99,7 @@ RESERVED = frozenset((*CODECS, "canonical", "name", "optax"))
 
 
 def _qualified_name(value: Any) -> str | None:
-    """Return `"module:qualname"`, if the object is found there."""
+    """Return `"module:qualname"` if `value` is found under that name, or None."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not (isinstance(module, str) and isinstance(name, str)) or module.startswith("optax._"):
         return None  # a private name of Optax may move
@@ -108,7 +108,7 @@ def _qualified_name(value: Any) -> str | None:
 
 @functools.cache
 def _known() -> tuple[dict[Any, Any], dict[int, str]]:
-    """Return Optax's public functions and classes and our factories by name, and names by id."""
+    """Return Optax's functions and classes and our factories by name, and their names by id."""
     found: dict[Any, Any] = {}
     # `optax.tree_utils` has other names for the objects of `optax.tree`.
     modules = [m for m in vars(optax).values() if isinstance(m, types.ModuleType)]
@@ -136,7 +136,7 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
 
 
 def _one_of(value: Any) -> Any:
-    """Return the first of all callables that do the same as `value`: specs hold that one."""
+    """Return the callable that specs hold in place of `value`: the first that does the same."""
     return hoist(value) if callable(value) else value
 
 
@@ -146,14 +146,15 @@ def _one_of(value: Any) -> Any:
 class _Converter:
     """Writes and reads values, with the names of Optax and of a registry that the caller passes.
 
-    Reading looks names up only in these two, so that data import nothing and call factories only.
+    Reading looks names up only in these two, so data cannot import anything or call anything but
+    factories.
     With `compares`, values without a name are written too, for a comparison in this process.
     """
 
     def __init__(self, registry: Registry, compares: bool = False) -> None:
         self._compares, self._kept = compares, list[Any]()
         registry = {**(registry or {})}
-        # Keyed by the id of the result of `_one_of`, which the value keeps alive.
+        # Keyed by the id of the result of `_one_of`, which the entry keeps alive.
         own = [(_one_of(value), name) for name, value in reversed(registry.items())]
         self._own = {id(value): (value, name) for value, name in own}
         self._objects = {_qualified_name(v): v for v in registry.values()} | registry
@@ -165,7 +166,7 @@ class _Converter:
             return value
         if kind is list:
             return [self.write(item, f"{path}[{i}]") for i, item in enumerate(value)]
-        # A file may have the keys of a table in another order.
+        # A file may reorder the keys of a table, so only a dict with sorted keys is written as one.
         is_table = kind is dict and RESERVED.isdisjoint(value)
         if is_table and [*value] == sorted(filter(_is(str), value)):
             return {key: self.write(item, f"{path}[{key!r}]") for key, item in value.items()}
@@ -177,7 +178,7 @@ class _Converter:
         return {"name": self._name_of(value) or self._unnamed(value, path)}
 
     def _write_spec(self, factory: Factory, values: dict[str, Any], path: str) -> dict[str, Data]:
-        """Return the table for the spec that a factory builds with these values of parameters."""
+        """Return the table for the spec that `factory` builds from these parameter values."""
         room, _, name = _known()[1].get(id(factory.builder), "").partition(":")
         if factory.made_by is not None:  # inject_hyperparams(optax.adam)
             table: dict[str, Any] = {"optax": self._write_spec(*factory.made_by, f"{path}.optax")}
@@ -188,7 +189,7 @@ class _Converter:
             table = {"canonical": name or self._unnamed(factory.function, path)}
         defaults, variadic = factory.signature.defaults, factory.signature.variadic
         for name, value in values.items():
-            # A default of Optax that is an object without a name is left out.
+            # Omit a default that has no name, such as a private function of Optax.
             is_unnamed = value is defaults.get(name) and self._name_of(value) is None
             if is_unnamed and (callable(value) or is_transformation(value)):
                 continue
@@ -255,7 +256,7 @@ class _Converter:
             named = {n: f for n, v in self._objects.items() if (f := factory_of(v)) is not None}
             known = {_qualified_name(f.function): f for f in named.values()} | named
             return _found(name, known, f"{path}.canonical", "a factory in the registry")
-        # A table stands for a function such as `inject_hyperparams(optax.adam)`.
+        # A table in place of the name stands for `inject_hyperparams(optax.adam)` and the like.
         made = self.read(name, f"{path}.optax") if isinstance(name, dict) else None
         known = {n: factory_of(builder) for n, builder in catalogue().items()}
         what = f"a factory of Optax {optax.__version__}"
@@ -263,7 +264,7 @@ class _Converter:
 
 
 def _text(data: Any) -> str:
-    """Return data as JSON, with all bits of floats and with sorted keys."""
+    """Return data as JSON with sorted keys and exact floats."""
     return json.dumps(data, sort_keys=True, ensure_ascii=False)
 
 
@@ -273,14 +274,14 @@ def _text(data: Any) -> str:
 def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]:
     """Return a spec as plain data, for a JSON, YAML or TOML file.
 
-    All parameters are written, defaults included, so that another default in a later version of
-    Optax does not change a stored run.
+    All parameters are written, defaults included. So a stored run stays the same if a later version
+    of Optax changes a default.
 
     **Arguments:**
 
     - `spec`: a spec or a schedule, made by a function of canonopt.
     - `registry`: names of functions, and of other objects that are not plain data. A function at
-        the top level of a module needs none: its name is `module:qualname`.
+        the top level of a module needs no entry: its name is `module:qualname`.
 
     **Returns:** a dict of dicts, lists, strings, booleans and finite numbers.
 
@@ -309,7 +310,7 @@ def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
     **Returns:** a `canonopt.Spec` or a `canonopt.ScheduleSpec`.
 
     **Raises:** `ConfigError` for unknown names, wrong types and extra keys, with the path in the
-    data. Parameters that are missing have their defaults.
+    data. Missing parameters take their defaults.
     """
     return _Converter(registry).read(_enveloped(data)["spec"], "spec")
 
@@ -331,7 +332,7 @@ def _enveloped(data: Any) -> dict[str, Any]:
 
 
 def _plain(data: Any, path: str) -> Any:
-    """Return data in Python's own types: libraries read data into classes of their own."""
+    """Return data in Python's built-in types, since config libraries have their own classes."""
     if data is None:  # JSON and YAML have null
         return {"none": True}
     for kind in (bool, int, float, str):
@@ -369,7 +370,7 @@ def fingerprint(spec: Source, *, registry: Registry = None) -> str:
 
 
 def _data_of(spec: Any, converter: _Converter) -> Data:
-    """Return the data of a spec, which may be given as stored data."""
+    """Return the data of `spec`, which is a spec or already data."""
     is_spec = isinstance(spec, Configured)
     return converter.write(spec, "spec") if is_spec else _enveloped(spec)["spec"]
 
@@ -414,7 +415,7 @@ def diff(a: Source, b: Source, *, registry: Registry = None) -> Differences:
     - `registry`: names of functions, as for `to_config`. Functions without a name are the same if
         `canonopt.hoist` returns one object for them.
 
-    **Returns:** a tuple of `Difference`s. Its text has a line for each.
+    **Returns:** a tuple of `Difference`s. Its `str` has one line for each.
     """
     converter = _Converter(registry, compares=True)
     return Differences(_differences(_data_of(a, converter), _data_of(b, converter), ""))
@@ -489,7 +490,7 @@ def pydantic_schema(cls: type[Configured]) -> "CoreSchema":
 
 
 def _spec(data: Any, cls: type, registry: Registry) -> Any:
-    """Return `data` if it is a `cls`, or else the `cls` that was written as `data`."""
+    """Return `data` if it is a `cls` already, or else the `cls` that it describes."""
     spec = from_config(data, registry=registry) if hasattr(data, "keys") else data
     if isinstance(spec, cls):
         return spec

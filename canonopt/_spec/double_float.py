@@ -5,7 +5,7 @@ four of its seven digits if `b2` is 0.9999. So numbers that a factory computes f
 alone are computed as doubles, and rounded where they meet an array.
 
 A program takes a double as a *double float*: three float32 numbers, which together hold its 53
-bits. The program joins them to one float64. XLA has that type whatever `jax_enable_x64` says: the
+bits. The program joins them to one float64. XLA has float64 whatever `jax_enable_x64` says: the
 option only decides the dtype that JAX gives to a Python number.
 
 ```
@@ -13,7 +13,7 @@ number = value + rest / 2**24 + tail / 2**48      24 + 24 + 5 bits
 ```
 
 Most of the care below is for XLA, which simplifies programs by rules that hold for real numbers but
-not for rounded ones. Where a rounding error is the point, an `optimization_barrier` hides it.
+not for rounded ones. Where rounding matters, an `optimization_barrier` hides constants from XLA.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ import numpy as np
 # remaining error. The last two are `None` if JAX does not store the number as a float32.
 DoubleFloat: TypeAlias = tuple[Any, Any, Any]
 
-# `rest` and `tail` are stored times these factors: XLA flushes subnormal numbers to zero, and
+# `rest` and `tail` are multiplied by these factors: XLA flushes subnormal numbers to zero, and
 # the rest of 1e-35 would be subnormal. The factors are the same for all numbers, so that halving
 # all leaves of a number halves the number.
 _REST, _TAIL = 2.0**24, 2.0**48
@@ -66,7 +66,7 @@ def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
 
 
 def _value_as_double(value: Any, xp: ModuleType) -> Any:
-    """Return `value`, or zero if it is subnormal: XLA would flush it, and `rest` has all of it."""
+    """Return `value`, or zero if it is subnormal: XLA would flush it, and `rest` holds it."""
     return xp.where(abs(value) < _SMALLEST_NORMAL, np.float32(0), value).astype(np.float64)
 
 
@@ -74,7 +74,7 @@ def _value_as_double(value: Any, xp: ModuleType) -> Any:
 
 
 def compute(function: Callable[..., Any], *numbers: Any) -> jax.Array:
-    """Return `function` of float64 numbers. NumPy arrays are constants of the program."""
+    """Return `function(*numbers)` in float64. NumPy arrays become constants of the program."""
     with jax.enable_x64(True):
         return function(*map(_hidden, numbers))
 
@@ -102,7 +102,7 @@ def multiply(a: Any, b: Any) -> Any:
 
 
 def converted(x: Any, dtype: Any, is_weak: bool) -> jax.Array:
-    """Return `x` with this dtype, weakly typed or not. No function of `jax.numpy` can do that."""
+    """Return `x` as `dtype`, weakly typed if `is_weak`. No function of `jax.numpy` can do that."""
     if isinstance(x, jax.Array) and (x.dtype, x.weak_type) == (dtype, is_weak):
         return x
     with jax.enable_x64(True):

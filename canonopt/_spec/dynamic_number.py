@@ -29,14 +29,14 @@ FLOATS = (float, np.float64)
 
 
 class Dynamic:
-    """A number, or the numbers of an ensemble, as leaves. `canonopt.dynamic` makes it.
+    """A number, or an ensemble's numbers, stored as leaves. `canonopt.dynamic` makes it.
 
     `value` is the array that JAX makes of the number, strongly typed. If the array is a float32,
     `rest` and `tail` hold the remaining bits, see `double_float`; otherwise they are `None`. All
     three are leaves, which a pytree transformation may replace with anything.
 
     `kind` is the type of the number: `bool`, `int` or `float`, or `numpy.float64`, which JAX does
-    not promote weakly. It is static, and from it `as_array` gives the array its weak type. So a
+    not promote weakly. It is static, and `as_array` restores the weak type from it. So a
     checkpoint, which loses weak types, changes neither a leaf nor a result.
     """
 
@@ -44,7 +44,7 @@ class Dynamic:
     __slots__ = ("__weakref__", "kind", "rest", "tail", "value")
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    # There are no annotations here, because tyro would take a number apart by them.
+    # There are no annotations here, because tyro would split a number into parts by them.
     def __init__(self, value, rest=None, tail=None, kind=float):
         self.value = value
         self.rest = rest
@@ -57,17 +57,18 @@ class Dynamic:
         dtype, exact = dtype_of(kind), _as_python(numbers, kind)
         is_split = kind in FLOATS and dtype != np.float64
         leaves = double_float.split(exact) if is_split else (exact.astype(dtype),)
-        # In a trace, the arrays would be tracers. A transfer guard may refuse `jnp.asarray`.
+        # In a trace, the arrays would otherwise be tracers. A transfer guard may refuse
+        # `jnp.asarray`, but not `jax.device_put`.
         with jax.ensure_compile_time_eval():
             return cls(*map(jax.device_put, leaves), kind=kind)
 
     def is_held(self) -> bool:
-        """Return False if an array of another type has replaced the value."""
+        """Return True if the value has a dtype for `kind`: no other array has replaced it."""
         dtype = getattr(self.value, "dtype", None)
         return dtype is not None and jnp.issubdtype(dtype, _DTYPES[self.kind])
 
     def numbers(self) -> Any:
-        """Return the Python number, or a list of them; `None` if it is traced or taken out."""
+        """Return the Python number or a list of them; `None` if it is traced or was taken out."""
         parts = (self.value, self.rest, self.tail)
         if self.value is None or not all(map(_is_concrete, jtu.tree_leaves(parts))):
             return None
@@ -105,13 +106,13 @@ class Dynamic:
         number = self.numbers()
         if number is None:
             return f"canonopt.dynamic({self.value})"
-        # The `repr` of NumPy writes `np`, a name that the user may not have.
+        # The `repr` of NumPy writes `np`, which the user may not have imported.
         return f"canonopt.dynamic({expression(number).replace('np.float64(', 'numpy.float64(')})"
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
         if mode != "given":
             return token_of(self)
-        # A number without its value counts as an array, too: its factory raises an error.
+        # Raised also for a number without its value, so that its factory raises the error.
         raise HoldsArray
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
@@ -120,7 +121,7 @@ class Dynamic:
 
 def _refuse(self: Dynamic, *others: Any) -> Any:
     if not all(isinstance(other, NUMBERS | Dynamic) for other in others):
-        return NotImplemented  # an array then uses its `__jax_array__`
+        return NotImplemented  # an array then calls `self.__jax_array__`
     raise DynamicSpecError(
         f"{self!r} is a leaf of a spec: it cannot be computed with or compared.",
         "Pass it to a factory of canonopt, or to yours under canonopt.canonical; or compute first: "
@@ -144,7 +145,7 @@ def _is_concrete(part: Any) -> bool:
 
 
 def _as_python(numbers: Any, kind: type) -> np.ndarray:
-    """Return an array of Python objects: numbers of this type."""
+    """Return an object array of Python numbers of this type."""
     return np.asarray(np.frompyfunc(kind, 1, 1)(numbers), object)
 
 
@@ -154,9 +155,9 @@ def dtype_of(kind: type) -> np.dtype:
 
 
 def as_dynamic(value: Any, path: str = "") -> Any:
-    """Return `value` as a number that may be traced, and an array unchanged.
+    """Return a number as a value that may be traced, and an array unchanged.
 
-    **Raises:** `DynamicSpecError` for anything else, which names `path` if given.
+    **Raises:** `DynamicSpecError` for anything else. The error names `path` if given.
     """
     if isinstance(value, Dynamic | jax.Array | np.ndarray):
         return value

@@ -42,7 +42,7 @@ class Hole(NamedTuple):
 
 
 def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters with holes, and by path the arrays, numbers and specs taken out."""
+    """Return the parameters with holes, and the arrays, numbers and specs taken out, by path."""
     children = {}
 
     def change(path: str, value: Any) -> Any:
@@ -64,16 +64,16 @@ def _type_of(child: Any) -> Any:
 
 
 def _with_weak_type(child: Any, then: Any) -> Any:
-    """Return a child with the weak type that a checkpoint or NumPy may have taken from it."""
+    """Return `child`, weakly typed again if a checkpoint or NumPy has lost the weak type."""
     if not (isinstance(then, np.dtype) and isinstance(child, _ARRAYS | np.generic)):
         return child
     array = jnp.asarray(child)
-    # An array that the user has given another dtype stays as it is.
+    # If the user has changed the dtype, the array stays as it is.
     is_same = array.dtype == jax.dtypes.canonicalize_dtype(then)
     return converted(array, array.dtype, True) if is_same else child
 
 
-# --- a call of a factory that is put off ---------------------------------------------------------
+# --- deferred calls of a factory -----------------------------------------------------------------
 
 
 @dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
@@ -114,22 +114,22 @@ class Template:
 class Deferred(Internals):
     """A call of a factory that is put off until the transformation runs.
 
-    `made` is the result of the factory for values that are not traced, after the first call.
+    `made` is the result of the first call with values that are not traced; None before it.
     """
 
-    # The spec as a pytree. An array may be replaced by anything, so taking the parameters apart
-    # again could find other leaves.
+    # The flattened spec: its children and its template. They are stored, since an array may be
+    # replaced by anything, and taking the parameters apart again could find other leaves.
     flat: tuple[tuple[Any, ...], Template] = dataclasses.field(kw_only=True)
 
     def build(self) -> Any:
-        """Return the result of the factory, to see what it is and to ask for its attributes."""
+        """Return the result of the factory, for its type and its attributes."""
         return one_branch(self._result)[0]
 
     def check(self) -> None:
-        """Raise `DynamicSpecError` if the factory would now be called with other values."""
+        """Raise `DynamicSpecError` if another call of the factory would read changed values."""
         if self.watched is None or self.watched.is_unchanged() or self.factory.is_stable:
             return
-        # With arrays, as in a program for Optax, the factory has run, and is not called again.
+        # If all children are arrays, as in code for Optax, the factory is not called a second time.
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
             return
         raise DynamicSpecError(
@@ -139,7 +139,7 @@ class Deferred(Internals):
         )
 
     def run(self, use: Callable[[Any], Any]) -> Any:
-        """Return what `use` returns for the factory's result, with an array for each number.
+        """Return `use(result)` for the factory's result, with an array for each `TracedNumber`.
 
         **Raises:** `DynamicSpecError` if `use` needs the value of a traced number.
         """
@@ -165,15 +165,15 @@ class Deferred(Internals):
         if makes_tracers() or any(map(is_traced, jax.tree.leaves(given, is_leaf=is_traced))):
             # The result may hold tracers of this trace, so it is made again for each trace.
             return self.factory.call(filled)
-        # A trace may be the first to ask, and the result must not hold tracers of that trace.
+        # This may run in a trace, and the stored result must not hold tracers of that trace.
         with jax.ensure_compile_time_eval():
             self.made = self.factory.call(filled)
         return self.made
 
     def _given(self, path: str, child: Any) -> Any:
         """Return the argument that the factory gets for a child."""
-        # A parameter that is `None` by itself is not a child. A spec among the children checks
-        # itself when it runs.
+        # A parameter that is `None` is not a child, so `None` here is a value that was taken out. A
+        # spec among the children checks itself when it runs.
         if child is None or (isinstance(child, Dynamic) and child.value is None):
             problem = (
                 f"{path} of {self.factory.expression} has no value: its values have been taken "
@@ -202,7 +202,7 @@ _WRITE = "If a Python number is needed, write one. If an array is needed, write 
 
 
 def _as_arrays(tree: Any) -> Any:
-    """Return `tree` with an array for each number: a state may hold one, and JAX needs arrays."""
+    """Return `tree` with an array for each `TracedNumber`, such as a number in a state."""
     as_array = lambda node: node.array if isinstance(node, TracedNumber) else node  # noqa: E731
     return jtu.tree_map(as_array, tree, is_leaf=lambda x: isinstance(x, TracedNumber | Configured))
 
@@ -213,7 +213,7 @@ _templates: Table[Template] = Table()
 
 
 def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
-    """Return the spec with these parameters, whose arrays are its leaves."""
+    """Return the dynamic spec with these parameters. The arrays among them are its leaves."""
     parameters, by_path = _take_out(parameters)
     children, static = tuple(by_path.values()), tuple(parameters.values())
     try:
@@ -266,7 +266,7 @@ def _put_together(template: Template, children: Iterable[Any], made: Any = None)
     return make_spec(template.cls, template.filled(flat[0]), deferred)
 
 
-# Each call of a jitted function flattens its arguments. A function in Python would take longer.
+# Each call of a jitted function flattens its arguments. `attrgetter` is faster than a function.
 _flatten: Callable[[Configured], tuple[tuple[Any, ...], Template]] = operator.attrgetter(
     "_internals.flat"
 )
@@ -280,7 +280,7 @@ def _flatten_with_keys(spec: Configured) -> tuple[list[tuple[Any, Any]], Templat
 
 @functools.cache
 def _dynamic_class_for(static_class: Any) -> Any:
-    """Return the subclass, registered as a pytree, for specs that hold arrays."""
+    """Return the subclass of `static_class` for specs with leaves, registered as a pytree."""
     cls: Any = type(static_class.__name__, (_Dynamic, static_class), {})
     cls.__module__, cls.__qualname__ = static_class.__module__, static_class.__qualname__
     jtu.register_pytree_with_keys(cls, _flatten_with_keys, _put_together, _flatten)
@@ -304,8 +304,8 @@ class _Dynamic(Configured):
             return super().__canonical_key__(mode)
         if mode == "given" and jtu.tree_leaves(self):
             raise HoldsArray
-        # Either the arrays have been taken out, and this spec is in the static rest of a pytree, or
-        # the arrays are read as parts.
+        # The key leaves out the arrays: either they have been taken out, and this spec is in the
+        # static rest of a pytree, or they are read as parts.
         template = _flatten(self)[1]
         if mode != "now" or not template.is_interned:
             return token_of(template)
@@ -314,7 +314,7 @@ class _Dynamic(Configured):
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         if mode != "now":
             return ()
-        # A spec among the children writes its own key: its leaves alone do not show whose they are.
+        # A spec among the children has a key of its own: leaves do not show which spec has them.
         is_spec = lambda node: isinstance(node, _Dynamic) and node is not self  # noqa: E731
         leaves = jtu.tree_leaves(self, is_leaf=is_spec)
         return (*_flatten(self)[1].__canonical_parts__(mode), *leaves)
@@ -351,20 +351,20 @@ def dynamic(value: Any, *names: str) -> Any:
 
     ```
 
-    The results have the same numbers and dtypes as with the plain value, under `jax.jit` up to the
-    last bits: XLA folds constants, and does not fold arguments. A Python number is
-    weakly typed, and numbers that a factory computes from it and from other numbers have
-    double precision before they are rounded. Pass such a spec to a jitted function as an ordinary
-    argument. It cannot be hashed, so it cannot be a static argument. In float32, a number has two
-    more leaves for the bits beyond it.
+    The results have the same numbers and dtypes as with the plain value. Under `jax.jit` the last
+    bits may differ, since XLA folds constants but not arguments. A Python number is weakly typed,
+    and numbers that a factory computes from it and from other numbers have double precision before
+    they are rounded. Pass such a spec to a jitted function as an ordinary argument. It cannot be
+    hashed, so it cannot be a static argument. In float32, a number has two more leaves for the bits
+    that float32 cannot hold.
 
     **Arguments:**
 
-    - `value`: a spec, a Python number, a NumPy scalar, an array, which is returned unchanged, or a
-        list of Python numbers, one for each member of an ensemble that `jax.vmap` runs over.
+    - `value`: a spec, a Python number, a NumPy scalar, an array (returned unchanged), or a list of
+        Python numbers, one for each member of an ensemble that `jax.vmap` runs over.
     - `names`: the hyperparameters of the spec to trace.
 
-    **Returns:** a value to pass to a factory or to `spec.replace`; or the spec.
+    **Returns:** a value to pass to a factory or to `spec.replace`; for a spec, the new spec.
 
     **Raises:** `DynamicSpecError` if the value is not a number. A trace raises it too, if the
     factory needs to know the value: to decide a shape, a branch or a number of steps.

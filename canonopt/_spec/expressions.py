@@ -18,7 +18,7 @@ def expression(value: Any) -> str:
     if rule := _RULES.get(kind):
         return rule(value)
     if isinstance(value, types.FunctionType):
-        # A user's function may have an attribute of this name, or have copied one as a wrapper.
+        # A user's function may have its own attribute `factory`, or, as a wrapper, a copied one.
         factory: Any = vars(value).get("factory")
         return factory.expression if getattr(factory, "builder", None) is value else _named(value)
     if isinstance(value, type):
@@ -27,7 +27,7 @@ def expression(value: Any) -> str:
         return call_expression(_named(kind), (), dict(zip(value._fields, value, strict=True)))
     if isinstance(value, np.generic) and isinstance(number := value.item(), int | float):
         is_exact = kind.__module__ == "numpy" and math.isfinite(number)
-        # The `repr` of `ml_dtypes.bfloat16(0.1)` is 0.100098.
+        # Others have no exact `repr`: that of `ml_dtypes.bfloat16(0.1)` is 0.100098.
         return repr(value) if is_exact else f"{_named(kind)}({expression(number)})"
     return repr(value)
 

@@ -44,7 +44,7 @@ _settings = operator.attrgetter(
 )
 # Names that no parameter may have: attributes of specs, and "canonical", a key of config data.
 _RESERVED = frozenset((*dir(Spec), "_internals", "canonical")).difference(dir(tuple))
-# A factory makes a random key from parameters of these names.
+# The names of parameters from which a factory makes a random key.
 _KEYS = frozenset(("key", "seed", "rng"))
 # Pickles hold defaults of these types, since a later version may have other defaults.
 _DATA = PLAIN | {tuple, list, dict}
@@ -95,12 +95,12 @@ class Factory:
     # --- building a spec --------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any], key: tuple) -> Any:
-        """Return the spec of a call with a new `key`. Remember the call if the spec is known."""
+        """Return the spec for a call with a new `key`. Remember the call if the spec is not new."""
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
         # A remembered call keeps the specs among its arguments alive for longer than its own spec,
-        # so only a repeated call is remembered. No call is remembered if the factory may read what
-        # can change, or makes a random key, which depends on a setting of JAX.
+        # so only a repeated call is remembered. No call is remembered if the factory may read a value
+        # that can change, or makes a random key, which depends on a setting of JAX.
         is_fixed = (
             internals.is_rebuilt and self.is_stable and _KEYS.isdisjoint(self.signature.parameters)
         )
@@ -144,7 +144,7 @@ class Factory:
         spec = self.build(given, parameters)
         internals = internals_of(spec)
         internals.roots = held, values
-        # In some traces, the result of the factory may hold tracers.
+        # Not stored: in some traces, the result of the factory may hold tracers.
         if makes_tracers() or not reading.is_comparable:
             return spec
         if reading.can_change:
@@ -157,9 +157,9 @@ class Factory:
         return self.specs.setdefault(key, internals).spec  # another thread may be first
 
     def _as_meant(self, name: str, value: Any) -> Any:
-        """Return an argument for Optax, a dtype as JAX's type. Refuse text in place of a number.
+        """Return an argument for Optax, with a dtype as JAX's type. Refuse text for a number.
 
-        Optax would make `True` of the text "false", and fail in the first update because of "1e-3".
+        Optax would take the text "false" for `True`, and fail on "1e-3" only in the first update.
         """
         if "dtype" in name:
             return dtype_of(value)
@@ -213,11 +213,11 @@ class Factory:
     # --- text and pickles -------------------------------------------------------------------------
 
     def is_importable(self) -> bool:
-        """Return True if a module has the function that builds specs under its name."""
+        """Return True if the builder can be imported: its module has it under its name."""
         return factory_of(found_in(sys.modules.get(self.module), self.name)) is self
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters, without the defaults that pickle might copy."""
+        """Return the parameters to pickle: all but default objects, which pickle might copy."""
         defaults = self.signature.defaults
         is_kept = lambda name, value: type(value) in _DATA or value is not defaults.get(name)  # noqa: E731
         return {name: value for name, value in parameters.items() if is_kept(name, value)}
@@ -261,7 +261,7 @@ def found_in(module: Any, name: str) -> Any:
 
 
 class NotGiven(enum.StrEnum):
-    """The default of `lr` in a signature. Configs may pass it on, and YAML makes text of it."""
+    """The default of `lr` in a signature. Configs may pass it on, and YAML turns it into text."""
 
     NOT_GIVEN = "NOT_GIVEN"
 
@@ -296,7 +296,7 @@ def _make_builder(factory: Factory) -> Callable[..., Any]:
             found = find(key, _nothing)()
         except Exception:  # an argument that cannot be hashed: an array, a list, a user's object
             found = None
-        # A dict takes -0.0 for 0.0.
+        # A dict finds the entry of 0.0 for -0.0.
         if found is None or (found.has_zero and has_negative_zero(values)):
             return factory.from_call(args, kwargs, key)
         return found.spec
@@ -318,7 +318,7 @@ def _make_builder(factory: Factory) -> Callable[..., Any]:
 
 
 def _as_class(build: Any) -> type:
-    """Return a class that builds specs, as its instances, in place of a class of Optax.
+    """Return a class to use in place of a class of Optax. Its instances are specs.
 
     A subclass of the returned class acts as a subclass of Optax's class, and builds no specs.
     """
@@ -334,7 +334,7 @@ def _as_class(build: Any) -> type:
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if `value` never changes, and never leads back to the spec of its key."""
+    """Return True if `value` never changes and, in a key, cannot refer to the spec of that key."""
     if isinstance(value, Configured):
         known = internals_of(value)
         return known.watched is None and known.spec is not None
@@ -400,7 +400,7 @@ class FactoryParameters:
         by_position_or_keyword = of_kind(_Kind.POSITIONAL_OR_KEYWORD)
         self.positional_only = of_kind(_Kind.POSITIONAL_ONLY)
         self.positional = self.positional_only + by_position_or_keyword
-        # The names of `*args` and `**kwargs`.
+        # The names of `*args` and `**kwargs`, or None.
         self.variadic = next(iter(of_kind(_Kind.VAR_POSITIONAL)), None)
         self.keywords = next(iter(of_kind(_Kind.VAR_KEYWORD)), None)
         empty = {_Kind.VAR_POSITIONAL: (), _Kind.VAR_KEYWORD: {}}
@@ -460,7 +460,7 @@ class FactoryParameters:
         named = {**(current or {}), **self._without_alias(named)}
         given = {name: value for name, value in named.items() if name in self.parameters}
         missing = self._missing(given)
-        # An unknown name may be a typo.
+        # If a name is unknown, `bind` reports that first: it may be a typo of the missing one.
         if missing is not None and (self.keywords or len(given) == len(named)):
             raise self._refused(f"missing a required argument: {missing!r}", given)
         try:
@@ -486,8 +486,9 @@ class FactoryParameters:
     def differing(self, given: Mapping[str, Any], containers: bool = False) -> dict[str, Any]:
         """Return the values that differ from the defaults.
 
-        A list or a dict counts as different from an equal default, which may change before a call
-        reads it. `containers` compares their items: a field of a spec has a copy of the default.
+        A list or a dict counts as different from an equal default, since the default may change
+        before a call reads it. With `containers`, their items are compared, since a field of a spec
+        has a copy of the default.
         """
         defaults = self.defaults
         return {
@@ -497,7 +498,7 @@ class FactoryParameters:
         }
 
     def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
-        """Build the error for a call, with Python's own reason, or an unknown name."""
+        """Build the error for a refused call. It gives Python's reason, or an unknown name."""
         unknown = next((name for name in given if name not in self.parameters), None)
         if unknown and not self.keywords:  # Python 3.13 would first name a missing argument
             reason = f"got an unexpected keyword argument {unknown!r}"
@@ -510,7 +511,7 @@ class FactoryParameters:
         return ParameterError(f"{self.factory}: {reason}.", fix, path=path)
 
     def _missing(self, given: Collection[str]) -> str | None:
-        """Return the first parameter without a value."""
+        """Return the first required parameter without a value, or None."""
         needed = (name for name in self.parameters if name not in self.defaults)
         return next((name for name in needed if name not in given), None)
 

@@ -31,7 +31,7 @@ from .dynamic_number import Dynamic
 class Internals:
     """The facts about a spec other than its parameters.
 
-    A table holds this object in place of the spec, since a tuple takes no weak reference.
+    A table holds this object in place of the spec, since a tuple cannot be weakly referenced.
     """
 
     factory: Any  # the `Factory`
@@ -43,11 +43,11 @@ class Internals:
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
     # The spec, or the function that builds specs. It is None for a dynamic spec.
     spec: Any = None
-    # True if a table holds this object. Otherwise no build finds the spec again.
+    # True if a table holds this object, so that another build finds the spec.
     is_interned: bool = False
     # True if the configuration was built again and found in a table.
     is_rebuilt: bool = False
-    # True if a remembered call for the spec has a zero, which equals -0.0.
+    # True if a remembered call has the argument 0.0: it equals -0.0, which needs another spec.
     has_zero: bool = False
 
     def build(self) -> Any:
@@ -55,19 +55,19 @@ class Internals:
         return self.made
 
     def run(self, use: Callable[[Any], Any]) -> Any:
-        """Return what `use` returns for the factory's result; `use` may change what was read."""
+        """Return `use(result)` for the factory's result. `use` may change values that were read."""
         self.check()
         result = use(self.build())
         self.check()
         return result
 
     def check(self) -> None:
-        """Read the values behind the spec again. After a change, no build finds the spec."""
+        """Read again the values that the factory read. After a change, no build finds the spec."""
         if self.watched is not None:
             self.watched.is_unchanged()
 
 
-# The argument is a spec, or a function that builds specs and that a factory has built.
+# The argument is a spec, or a builder that a factory of factories has made.
 internals_of: Callable[[Any], Internals] = operator.attrgetter("_internals")
 
 
@@ -238,7 +238,7 @@ CONTAINERS = frozenset((list, dict, collections.OrderedDict, collections.default
 def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
     """Return the parts of a spec, a container or a node of a pytree, each with the step to it.
 
-    The second result is a function that makes another value with other parts.
+    The second result is a function that rebuilds the value from other parts.
     """
     kind = type(value)
     if isinstance(value, Configured):
@@ -304,11 +304,11 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
 def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
     """Return parameters with copies of the containers in them.
 
-    A container that is in two places is copied once. Any other object that may change stays itself,
-    and so does a set if a copy has another order.
+    A container that is in two places is copied once. Other mutable objects are not copied, and
+    neither is a set whose copy would have another order.
     With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
     """
-    # Keyed by the id of each container, which is kept so that no other object gets that id.
+    # Keyed by id. The entry keeps the container alive, so that no other object gets its id.
     made: dict[int, tuple[Any, Any]] = {}
 
     def copy_of(value: Any) -> Any:
@@ -409,7 +409,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
 
 
 def _of_pair(*pair: Any, **named: Any) -> optax.GradientTransformationExtraArgs:
-    """Return the spec that has these two functions; for any others, a plain transformation."""
+    """Return the spec that these two functions belong to, or else a plain transformation."""
     made = optax.GradientTransformationExtraArgs(*pair, **named)
     owner = getattr(made.init, "__canonical_owner__", None)
     if isinstance(owner, Spec) and all(map(operator.is_, owner, made)):
@@ -491,12 +491,12 @@ def _note_leaf(params: Any, error: Exception) -> None:
 
 # --- classes ------------------------------------------------------------------------------------
 
-# JAX never forgets a class that is registered as a pytree. So only a factory that a module has
-# under its name has a class of its own: there may be any number of local factories.
+# JAX never forgets a class that is registered as a pytree, and there may be any number of local
+# factories. So only a factory that a module has under its name has a class of its own.
 
 
 def class_for(factory: Any, made: Any) -> type[Configured]:
-    """Return the class of the spec for a result of `factory`."""
+    """Return the spec class for `made`, a result of `factory`."""
     is_transform = is_transformation(made)
     if not is_transform and not callable(made):
         raise NotAFactoryError(

@@ -120,8 +120,8 @@ class TracedNumber:
     __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refused("`%`")
 
 
-# Inside of a jitted function of JAX, an argument that is a Python number is an array. This makes a
-# `TracedNumber` an array there too.
+# Inside of a jitted function of JAX, an argument that is a Python number is an array. With this
+# registration, so is a `TracedNumber`.
 jtu.register_pytree_node(TracedNumber, lambda x: ((x.array,), None), lambda _, parts: parts[0])
 
 
@@ -194,7 +194,7 @@ def _kind(x: Any) -> type | None:
         return x.kind
     if isinstance(x, np.generic):
         return type(x)
-    # The base class counts, since a subclass such as an enumeration refuses other numbers.
+    # The base class, since a subclass such as an enumeration cannot be made from other numbers.
     return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
 
 
@@ -209,8 +209,8 @@ def _as_array(x: Any, kind: type) -> Any:
 
 # For an `if` with a special case for one value, as `0.0 if peak == 0.0 else end / peak` does, both
 # branches run, and the program selects a result. Any other `if` raises an error, since each answer
-# would be another program. A number that is compared finds the current run of a function by a
-# context variable, since user code lies between the two.
+# would be another program. `__bool__` finds the current `_Run` in a context variable, since user
+# code lies between the two.
 
 _MAX_QUESTIONS = 3  # so an update is traced up to 2**3 times
 
@@ -228,7 +228,7 @@ _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current"
 def one_branch(
     function: Callable[[], Any], answers: tuple[bool, ...] = ()
 ) -> tuple[Any, list[TracedNumber]]:
-    """Return the result if each further answer is no, and the booleans that the run asked about."""
+    """Return the result, with False for each further answer, and the booleans asked about."""
     run = _Run(answers, [])
     token = _current.set(run)
     try:
@@ -240,7 +240,7 @@ def one_branch(
 def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
     """Return the result, a pytree, selected by the traced booleans that were asked about.
 
-    **Raises:** `DynamicSpecError` if the results of the two branches have other types.
+    **Raises:** `DynamicSpecError` if the results of the two branches differ in type.
     """
     result, asked = one_branch(function, answers)
     if len(asked) == len(answers):
