@@ -129,7 +129,7 @@ class Deferred(Internals):
         """Raise `DynamicSpecError` if another call of the factory would read changed values."""
         if self.watched is None or self.watched.is_unchanged() or self.factory.is_stable:
             return
-        # If all children are arrays, as in code for Optax, the factory is not called a second time.
+        # With arrays alone, as in code for Optax, the factory has run and is not called again.
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
             return
         raise DynamicSpecError(

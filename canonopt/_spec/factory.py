@@ -99,8 +99,8 @@ class Factory:
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
         # A remembered call keeps the specs among its arguments alive for longer than its own spec,
-        # so only a repeated call is remembered. No call is remembered if the factory may read a value
-        # that can change, or makes a random key, which depends on a setting of JAX.
+        # so only a repeated call is remembered. No call is remembered if the factory reads changing
+        # values or makes a random key, which depends on a setting of JAX.
         is_fixed = (
             internals.is_rebuilt and self.is_stable and _KEYS.isdisjoint(self.signature.parameters)
         )

@@ -1,4 +1,4 @@
-"""`filter_jit`: the meaning of `equinox.filter_jit`, at the price of `jax.jit`."""
+"""`filter_jit`: acts as `equinox.filter_jit`, with calls about as fast as those of `jax.jit`."""
 
 import contextlib
 import functools
@@ -50,7 +50,7 @@ def filter_jit(
 
 
 def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any) -> Any:
-    """Jit a function as `equinox.filter_jit` does, at the price of `jax.jit`, sharing programs.
+    """Jit a function as `equinox.filter_jit` does, at the cost of `jax.jit`, and share programs.
 
     Arrays are traced, everything else is static, and a function may return anything, just as with
     `equinox.filter_jit`. The numbers are the same.
@@ -122,7 +122,7 @@ class _Held:
     """A function as a pytree: only its arrays are leaves."""
 
     fun: Any
-    _flat: tuple[list[Any], Static] | None = None  # after a map, values of any type are its leaves
+    _flat: tuple[list[Any], Static] | None = None  # set after a map, which may return any leaves
 
     def tree_flatten(self) -> tuple[list[Any], Static]:
         return self._flat or cut(self.fun)
@@ -206,12 +206,12 @@ class Compiled:
 
 # --- functions ----------------------------------------------------------------------------------
 
-# Objects of these types are leaves with their own programs. Other callables are cut like arguments.
+# Callables of these types are leaves, with their own programs. Others are cut like arguments.
 _FUNCTIONS = (
     *(types.FunctionType, types.MethodType, functools.partial),
     *(Jitted, jax.custom_jvp, jax.custom_vjp),
 )
-_MAX_STATICS = 4096  # the number of calls of one function that JAX remembers
+_MAX_STATICS = 4096  # JAX remembers as many calls of one function
 
 
 def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function":
@@ -236,7 +236,7 @@ def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function
 
 
 class _Owner:
-    """Stands for equal callable pytrees, or for all of one name that hold arrays."""
+    """Stands for equal callable pytrees, or for all callable pytrees with arrays and one name."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -245,7 +245,7 @@ def _owner_of(*_: Hashable) -> _Owner:
 
 
 class _Function:
-    """A function, or callable pytrees of one name, with the programs for its calls."""
+    """A function, or callable pytrees of one name, and the programs for their calls."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class _Function:
     ) -> None:
         self.given, self.donate = options, donate
         self.options = options if donate == "none" else {**options, "donate_argnums": 1}
-        # True if the function holds no arrays. If it holds some, each call has it as an argument.
+        # True if the function holds no arrays. If it holds some, it is an argument of each call.
         self.is_whole = find() is not None
         self._signature = signature
         # A unique key, by which Equinox finds where the stack inside of the function ends.
@@ -358,7 +358,7 @@ class _Call:
 def _run(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
     __tracebackhide__ = True
     function, args, kwargs = _restored(fn, rest, kept, donated)
-    # `filter_jit` waits for this first array, which the program itself computes.
+    # `filter_jit` waits for this first array: unlike others, it always comes from the program.
     return jnp.array(0), *cut_output(function(*args, **kwargs))
 
 
@@ -390,7 +390,7 @@ def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
     return bool(jaxpr.effects) or not all(eqn.primitive in _HARMLESS for eqn in equations)
 
 
-# The operations of JAX, except for callbacks.
+# The primitives of JAX that raise no error when they run: all but callbacks.
 _HARMLESS = frozenset(
     value
     for name, value in vars(jax.extend.core.primitives).items()

@@ -33,7 +33,7 @@ from .leaves import (
     with_sharding_of,
 )
 
-# A widened leaf may widen another leaf in the next round. More rounds than this do not help.
+# The most rounds of widening: a widened leaf may widen another one. More rounds do not help.
 _MAX_ROUNDS = 8
 
 
@@ -103,7 +103,7 @@ def _types(tree: Any) -> list[Any]:
 
 
 def _wider(initial: Any, before: Any, after: Any) -> Any:
-    """Return the type to try next, which holds every value of the type `before`."""
+    """Return the type to try next. It can hold every value of the type `before`."""
     if after.weak_type:  # an update preserves a weak type only if `init` returns one
         return initial if initial.weak_type else before
     if before.shape != after.shape or not _holds(after.dtype, before.dtype):
@@ -240,9 +240,9 @@ class Update:
         self._more = [name for name in _FROM_LOSS if takes_any or name in found]
 
     def trace(self, state: Any) -> jax.stages.Traced:
-        """Return the traced update of `state`. Its result is the new state alone."""
+        """Return the traced update of `state`. The traced function returns only the new state."""
         try:
-            # `eval_shape` would not do: on a mesh this trace is compiled too.
+            # Not `eval_shape`, since on a mesh this trace is compiled too.
             state_after = functools.partial(self._state_after, self._names)
             return jax.jit(state_after).trace(self._grads, state, self._params)
         except Exception as error:

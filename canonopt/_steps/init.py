@@ -60,7 +60,7 @@ def _trace(
                 "follows loss_fn are its other arguments, such as a batch."
             )
             raise
-        # This check is in the trace, because `jax.grad` would raise an error of its own.
+        # Checked inside the trace, before `jax.grad` can raise an error of its own.
         _check_scalar(loss, has_aux)
         return loss
 
@@ -133,8 +133,8 @@ def init_like_grads(
 
     - `model`, `loss_fn`, `args`, `has_aux`, `kwargs`: as for `canonopt.grads_like`. The loss is
         traced for shapes once, and the update until its types are settled. No gradient is computed.
-        Pass a weakly typed model through `canonopt.canonicalize` first: the step would be traced
-        again for it.
+        Pass a weakly typed model through `canonopt.canonicalize` first; otherwise the step is
+        traced again.
     - `optim`: the transformation, canonopt's or optax's.
     - `grads`: the gradients or their shapes, instead of `loss_fn`.
     - `extra_args`: the arguments that the step passes to `optim.update` besides `value`, `grad`,

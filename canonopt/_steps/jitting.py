@@ -26,7 +26,7 @@ class JittedFunction(Generic[P, T]):
 
     def __init__(self, fn: Callable[P, T], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, fn)
-        # There is one attribute only, since the user's function may have attributes of any name.
+        # The only attribute of ours, since the user's function may have attributes of any name.
         self._canonopt = _Jitted(fn, options)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -52,7 +52,7 @@ class JittedFunction(Generic[P, T]):
         return self._made_plain(args, kwargs).eval_shape(*args, **kwargs)
 
     def _made_plain(self, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Return the result of `jax.jit`, which runs later calls that find no shared program."""
+        """Return the result of `jax.jit`, and let it run later calls without a shared program."""
         note_calls(read_call(self._canonopt.fn, (*args, *kwargs.values())))
         self._canonopt.calls.is_plain = True
         return self._canonopt.plain
@@ -92,7 +92,7 @@ class _Jitted:
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         self.fn = self.wrapped = fn
         self.options = options
-        # `jax.jit` checks `fn` and the options. Its result runs where no program can be shared.
+        # `jax.jit` checks `fn` and the options. Its result runs calls that can share no program.
         self.plain: Any = jax.jit(fn, **options)
         # All results of `jit` for one function and the same options share one `Calls`.
         self.calls = known_of(fn, "jit", options, Calls)

@@ -52,7 +52,7 @@ def uncommitted(array: Any) -> jax.Array:
     """Return `array`, not committed to a device. A committed array is copied through the host."""
     if isinstance(array, jax.Array) and not array.committed:
         return array
-    # `jnp.asarray` would not do: it compiles a copy for each shape.
+    # Not `jnp.asarray`, which compiles a copy for each shape.
     if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         return as_type(jax.device_put(np.array(array)), jax.typeof(array))
     data = jax.device_put(np.array(jax.random.key_data(array)))
@@ -80,14 +80,14 @@ def with_sharding_of(grad: Any, param: Any) -> jax.ShapeDtypeStruct:
 
 
 def sharding_of_scalars(params: Any) -> Sharding | None:
-    """Return the sharding for scalars of the state; None if no parameter is committed.
+    """Return the sharding for scalars of the state; None if the parameters do not determine it.
 
     Raises `PlacementError` if no program can take the parameters together.
     """
-    # Keyed by devices, since a program takes parameters on several meshes of the same devices.
+    # Keyed by devices, since a program can take parameters on several meshes of the same devices.
     found: dict[tuple[Any, ...], tuple[Sharding, Any]] = {}
     for path, leaf in jtu.tree_leaves_with_path(params):
-        if isinstance(leaf, jax.core.Tracer):  # the program that is traced decides
+        if isinstance(leaf, jax.core.Tracer):  # the outer program decides
             return None
         if not _is_committed(leaf):
             continue
@@ -99,7 +99,7 @@ def sharding_of_scalars(params: Any) -> Sharding | None:
             return None
         devices = _devices(sharding)
         earlier, _ = found.get(devices, (None, path))
-        if not isinstance(earlier, NamedSharding):  # prefer a mesh of one device to the device
+        if not isinstance(earlier, NamedSharding):  # a mesh of one device wins over the device
             found[devices] = sharding, path
     if len(found) > 1:
         places = [
@@ -168,9 +168,9 @@ def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
 
 
 def is_with_any(array: jax.Array, given: list[jax.Array]) -> bool:
-    """Return True if one of the arrays that are given commits a program to the devices of `array`.
+    """Return True if an array in `given` commits a program to the devices of `array`.
 
-    A tracer does not say where its array will be.
+    A tracer does not count, since it does not say where its array will be.
     """
     devices = _devices(array.sharding)
     return any(_is_committed(other) and _devices(other.sharding) == devices for other in given)
@@ -276,7 +276,7 @@ def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
 
 
 def _nodes(tree: Any) -> dict[_Path, Any]:
-    """Return each node without its children, and each leaf, by path."""
+    """Return the structure of each node without its children, and of each leaf, by path."""
     nodes = {}
 
     def note(path: _Path, node: Any) -> bool:

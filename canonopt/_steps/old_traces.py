@@ -16,22 +16,22 @@ from .._jax_internals.functions import jitted_by_equinox
 from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap, token_of
 
-# Maps each function, and each object by its methods, to a hash of the values that were read when it
-# was seen first; None after a change.
+# Maps each function, or each object and each of its methods, to a hash of the values that were read
+# when it was first seen. The hash is None after a change.
 _first: WeakIdMap[dict[Any, int | None]] = WeakIdMap()
 
 _UNKNOWN = "<unknown>"  # stands for the place of a callable object, which JAX does not know
 
 
 class _Uncounted(dict[int, Any]):
-    """The variables that library code stores to in a trace: their values do not count here."""
+    """The variables that library code stores to in a trace. Their values are left out of keys."""
 
     def setdefault(self, key: int, default: Any = None) -> Any:
         return None, None
 
 
 def _noted(fn: Any) -> tuple[dict[Any, int | None], Any]:
-    """Return the notes on a function, or on all methods of its object, and its key in them.
+    """Return the recorded hashes of a function, or of its object's methods, and its key in them.
 
     JAX takes two bound methods of one object and one function for the same function, since they are
     equal. Raises TypeError if the function or the object takes no weak reference.
@@ -49,7 +49,7 @@ def _key_of(fn: Any) -> tuple[Hashable, ...]:
 
 
 def _note(fn: Any, now: int | None) -> bool:
-    """Note a hash of what a function reads now; return False if it has ever read anything else."""
+    """Record the hash of the values that a function reads; return False if it ever differed."""
     try:
         known, key = _noted(fn)
     except TypeError:  # JAX needs a weak reference too, and so keeps no trace
@@ -61,12 +61,12 @@ def _note(fn: Any, now: int | None) -> bool:
 
 
 def note_call(fn: Any) -> bool:
-    """Note what a function reads now, and return False if it has ever read anything else."""
+    """Record the values that a function reads now; return False if they ever were different."""
     return _note(fn, hash(_key_of(fn)))
 
 
 def note_calls(reading: Reading) -> None:
-    """Note what all functions in a reading read now: JAX may trace any of them."""
+    """Record the values that each function in a reading reads now: JAX may trace any of them."""
     words = 0
     for function in _functions_in(reading):
         # Without a limit, 100 hooks that each lead to all of a large trainer took 8 s.
@@ -76,7 +76,7 @@ def note_calls(reading: Reading) -> None:
 
 
 def forget_calls(reading: Reading) -> None:
-    """Note that JAX may have traced the functions in a reading with any other values."""
+    """Record that JAX may have traced the functions in a reading with any values."""
     for function in _functions_in(reading):
         _note(function, None)
 
@@ -86,11 +86,11 @@ def _functions_in(reading: Reading) -> list[Any]:
 
 
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
-    """Return the numbers of the objects in a reading that JAX may have traced before.
+    """Return the indices of the objects in a reading that JAX may have traced before.
 
-    `places` has the places of the inner functions that the program shows. If an inner jit may hide
-    its trace, or if a place is unknown, JAX may have traced any function of the reading. An equal
-    function may be defined in another place, but has the same number in each reading of this key.
+    `places` has the source locations of the inner functions that the program shows. If an inner jit
+    may hide its trace, or if a place is unknown, JAX may have traced any function of the reading.
+    An equal function may be defined elsewhere, but has the same index in each reading of this key.
     """
     hides = reading.hides_traces or _UNKNOWN in places
     objects = reading.objects if places or hides else ()
@@ -105,7 +105,7 @@ def has_old_trace(inside: Collection[int], reading: Reading) -> bool:
 
 
 def _traced(value: Any) -> tuple[Any, str | None]:
-    """Return the function by which JAX finds a trace, and its place as JAX has it."""
+    """Return the function by which JAX finds a trace, and its place in JAX's form, `file:line`."""
     jitted = jitted_by_equinox(value)
     # `equinox.filter_jit` jits a function of its own, and passes the user's as a static argument.
     function, fn = (value, value) if jitted is None else (value.__wrapped__, jitted.__wrapped__)

@@ -27,7 +27,7 @@ from .._identity import ATOMS, attributes_of
 from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap
 
-# A pytree without its arrays: its structure, and each leaf that is not an array, after its index.
+# A pytree without its arrays: its structure, and a pair (index, leaf) for each other leaf.
 # A module counts as one leaf, which is its `_StaticModule`.
 Static: TypeAlias = tuple[Any, tuple[tuple[int, Any], ...]]
 _MAX_EQUAL = 64
@@ -111,20 +111,20 @@ def _is_module(node: Any) -> bool:
 
 @attrs.frozen(eq=False)
 class _Place:
-    """Stands for an array in an output, by its place among the arrays."""
+    """Stands for an array in an output, and has its index among the arrays."""
 
     __canonicalized__ = True  # functions that do the same have equal places
     number: int
 
 
-# The types of arrays that have been seen: it takes too long to ask `equinox.is_array` of each leaf.
+# The types of arrays seen so far, since calling `equinox.is_array` for each leaf takes too long.
 _array_types: set[type] = {np.ndarray, _Place}
 
 
 def _is_array(leaf: Any) -> bool:
     if type(leaf) in _array_types:
         return True
-    # The type of a tracer is not remembered: it does not say whether a tracer is an array.
+    # The type of a tracer is not remembered, since not every tracer of that type is an array.
     if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
         _array_types.add(type(leaf))
     return eqx.is_array(leaf)
@@ -134,7 +134,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 class _Known(NamedTuple):
-    """A known module: its arrays, its static rest, itself, and the user's modules inside of it.
+    """The parts of a known module: its arrays, its static rest, and the user's modules in it.
 
     A static leaf, such as a closure, may refer to the module, so these references are weak. The
     programs that were made for the static rest keep it alive.
@@ -178,7 +178,7 @@ def _cut_module(module: Any) -> tuple[list[Any], _StaticModule]:
 
 
 def _modules_in(module: Any) -> list[Any] | None:
-    """Return a module and the modules of the user's inside of it; None if it can change.
+    """Return a module and the user's modules inside of it; None if the module can change.
 
     A module cannot change if it consists of frozen modules, tuples, arrays and constants.
     """
@@ -206,7 +206,7 @@ _flatten_one_level = jtu.default_registry.flatten_one_level
 
 
 def _is_frozen(module: Any) -> bool:
-    # `__init__` may still run and set attributes, or the class may let any code set them.
+    # Tried out, as `__init__` may still set attributes, or the class may let any code set them.
     try:
         for name, value in attributes_of(module).items():
             setattr(module, name, value)
@@ -252,12 +252,12 @@ class Output:
     def __init__(self, structure: tuple[Any, ...], may_fail: bool | None = None) -> None:
         # The structure of the pytree, and its leaves, with a `_Place` for each array.
         self.structure = structure
-        # Whether the program may raise an error while it runs, so that a call has to wait for it.
+        # True if the program may raise an error while it runs, so that a call has to wait for it.
         # None as long as that is not known.
         self.may_fail = may_fail
 
     def with_structure(self, structure: tuple[Any, ...]) -> "Output":
-        """Return an output of the same program with other objects."""
+        """Return an output of the same program whose structure holds other objects."""
         return Output(structure, self.may_fail)
 
     def build(self, arrays: list[Any]) -> Any:
@@ -292,7 +292,7 @@ class Output:
             level = _flatten_one_level(node)
             if level is None or node is None:
                 return constant(node)  # it is the same object in each output
-            # Plain loops, since each comprehension or lambda would take frames of a deep recursion.
+            # Plain loops, since each comprehension or lambda would add frames to a deep recursion.
             parts: list[str] = []
             if is_module := _is_module(node):
                 children = {*map(id, level[0])}
@@ -328,5 +328,5 @@ class Output:
 
 @functools.lru_cache(256)
 def _compiled(body: str) -> types.CodeType:
-    """Compile a function: that takes 20 ms for a model of 1,000 leaves."""
+    """Compile `build` with this body, once: it takes 20 ms for a model of 1,000 leaves."""
     return compile(f"def build(arrays):\n  {body}", "<canonopt>", "exec")

@@ -51,11 +51,11 @@ class Jitted(Protocol):
     """A function that is jitted."""
 
     fn: Any  # is read, and copied with tracers in place of the arrays that it captures
-    wrapped: Callable[..., Any]  # `jax.jit` gets it: its name and signature count
+    wrapped: Callable[..., Any]  # the function for `jax.jit`, which uses its name and signature
     options: dict[str, Any]
     plain: Any  # the result of `jax.jit` for `wrapped`
     statics: frozenset[int | str]  # the static arguments, by number and by name
-    # Other values that are read, which `plain` takes after the arguments.
+    # Other values that are read. `plain` takes them after the arguments.
     beside: tuple[Any, ...]
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -67,10 +67,10 @@ class Jitted(Protocol):
 
 
 class Program:
-    """A result of `jax.jit` that takes a function's captured arrays, too, and has one trace."""
+    """A result of `jax.jit` that has one trace, and takes a function's captured arrays as well."""
 
     bytes = 0  # the bytes of its constants
-    inside: tuple[int, ...]  # the numbers of the read objects that JAX may have traced inside
+    inside: tuple[int, ...]  # the indices of the read objects that JAX may have traced inside
     template: Template  # the template of the structure of its output
 
     def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
@@ -83,7 +83,7 @@ class Program:
                 raise NotTraced
             return tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
 
-        # Reports ask for these.
+        # Reports call these.
         vars(call)["__canonical_call__"] = _users_call
         vars(call)["__canonical_trace__"] = functools.partial(_traced_again, mark)
         # With `CAPTURED` in the signature, JAX would resolve negative argument numbers differently.
@@ -179,7 +179,7 @@ class _Use:
 
     @functools.cached_property
     def _committed(self) -> Any:
-        """Return a captured array that is committed to the devices of arguments."""
+        """Return a captured array that is committed, or None. Arguments must be on its devices."""
         arrays = self.captured.get(CAPTURED, ())
         found = (a for a in arrays if not isinstance(a, jax.core.Tracer) and a.committed)
         return next(found, None)
@@ -243,8 +243,8 @@ class Calls:
     def __init__(self) -> None:
         self._by_kind: dict[Hashable, _Use] = {}
         self._last: _Use | None = None
-        # If the last two calls ran one program, that program is tried first: a try costs less than
-        # a look at the arguments, but 0.8 ms if it fails.
+        # If the last two calls ran the same program, it is tried first: trying costs less than
+        # reading the arguments, but 0.8 ms if it fails.
         self._steady: _Use | None = None
         self.is_plain = False  # True if `jax.jit` runs the calls with new kinds of arguments
 
@@ -262,14 +262,14 @@ class Calls:
     def _looked_up(
         self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Return the program for these arguments, and its result; None if `jax.jit` is to run."""
+        """Return the program for these arguments and its result, or twice None to run `jax.jit`."""
         __tracebackhide__ = True
         if (self.is_plain and not self._by_kind) or is_debugging():
             return None, None
         try:
             kind = _kind_of(jitted, args, kwargs)
             use = self._by_kind.get(kind)
-        except (TypeError, ValueError):  # `jax.jit` says what is wrong
+        except (TypeError, ValueError):  # `jax.jit` raises its own error
             return None, None
         result = _UNTRACED if use is None else use(jitted, args, kwargs)
         if result is not _UNTRACED:  # JAX may have forgotten the trace
@@ -303,7 +303,7 @@ class Calls:
         return len(self._by_kind)
 
     def clear(self) -> None:
-        """Forget the programs, and do not look for others: the function is to be traced again."""
+        """Forget the programs and look for no others, so that the function is traced again."""
         self._by_kind.clear()
         self._last, self._steady, self.is_plain = None, None, True
 
@@ -372,7 +372,7 @@ def _started(
     if reason is not None:
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
-        # JAX uses the traces that it makes in a context outside of the context too.
+        # JAX also uses the traces that it makes in this context outside of the context.
         (forget_calls if context else note_calls)(reading)
         return None, None
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
@@ -425,8 +425,8 @@ def _trace(
 ) -> tuple[str | None, Any]:
     """Trace a new program, and find out if other functions may run it.
 
-    **Returns:** the reason if they may not, and the structure of the output; None for the output
-    if this function may not run the program either.
+    **Returns:** the reason why they may not, or None; and the structure of the output, or None if
+    this function may not run the program either.
     """
     __tracebackhide__ = True
     fn = jitted.fn
@@ -509,8 +509,8 @@ _ENTERED = (
     "it is called inside of {}, which canonopt cannot compare with that of another call. Make the "
     "function once."
 )
-# A program would keep such an argument, and no later call would find the program, unless a module
-# has the argument under its name.
+# A program would keep such an argument alive, and no later call would find the program, unless a
+# module has the argument under its name.
 _STATIC = "a static argument equals only itself. Give its class __eq__ and __hash__."
 
 

@@ -23,7 +23,7 @@ from .._python_internals.namespaces import is_stable
 
 @attrs.frozen
 class _Slot:
-    """Stands for one of the objects that were read, by its place in the reading."""
+    """Stands for one of the objects that were read, and has its index in the reading."""
 
     place: int
 
@@ -67,7 +67,7 @@ def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
 
 
 def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
-    """Return a value with its parts swapped; the value itself if the parts stay as they are."""
+    """Return a value with `swap` applied to its parts; the value itself if no part changes."""
     kind = type(value)
     if kind in ATOMS or kind is float:
         return value
@@ -93,13 +93,13 @@ def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
     children = structure.children()
     made = [_swapped_structure(child, swap) for child in children]
     if kind is dict and all(_swapped(key, swap) is key for key in static):
-        new = static  # JAX itself made this list of the keys
+        new = static  # the list of keys, which JAX itself has made
     else:
         new = _swapped(static, swap)
     if new is static and all(map(operator.is_, made, children)):
         return structure
     if new is not static and issubclass(kind, tuple):
-        raise _Other  # it is a spec, which JAX would treat as a named tuple
+        raise _Other  # a spec, which JAX would treat as a named tuple
     return jtu.PyTreeDef.from_node_data_and_children(jtu.default_registry, (kind, new), made)
 
 
@@ -110,7 +110,7 @@ _IMMUTABLE = (
 
 
 def _is_immutable(value: Any) -> bool:
-    """Return True if functions with equal keys have this very object, or an equal one."""
+    """Return True if functions with equal keys hold this very object, or an equal one."""
     if isinstance(value, type):
         return value is types.NoneType or is_in_place(value)
     if isinstance(value, _IMMUTABLE):
