@@ -10,8 +10,8 @@ from typing import Any as _Any
 
 __version__ = "0.2.0"
 
-# A module is imported when one of its names is asked for: most runs count nothing, write no data
-# and use no Equinox. `python tools/stubs.py` writes the names for type checkers.
+# A module is imported when one of its names is first used: most runs count nothing, write no data
+# and use no Equinox. `python -m tools.stubs` writes the names for type checkers.
 _MODULE_OF = {
     name: module
     for module, names in {
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> object:
         return found
     if name == "__all__":
         return sorted({*__dir__(), *_specs().find_in(__name__, name)})
-    if name.startswith("_"):  # pytest and doctest ask every module for such names
+    if name.startswith("_"):  # pytest and doctest look such names up in every module
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     return _specs().find_in(__name__, name)
 

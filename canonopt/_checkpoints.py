@@ -1,7 +1,7 @@
 """`restore_like`, which restores a checkpoint as a step expects it, and `manifest`, to check it.
 
 Checkpoint libraries lose facts that `jax.jit` compares: the weak type, the sharding, and whether an
-array is committed. And they restore the state of one optimizer into another's without an error.
+array is committed. They also restore the state of one optimizer into another's without an error.
 """
 
 import json
@@ -49,11 +49,11 @@ def manifest(tree: Any) -> str:
 def restore_like(
     like: _Tree, load: Callable[[_Tree], Any], manifest: str | bytes | None = None
 ) -> _Tree:
-    """Return the tree that a checkpoint has, with the types and the placement of `like`.
+    """Return the tree saved in a checkpoint, with the types and the placement of `like`.
 
     Each array has the dtype, weak type, sharding, memory kind and commitment of the leaf in `like`,
-    so a step that was compiled for `like` is neither traced nor compiled again. Nothing is returned
-    unless every leaf fits.
+    so a step that was compiled for `like` is neither traced nor compiled again. If any leaf does
+    not fit, an error is raised and nothing is returned.
 
     ```python
     >>> import canonopt, equinox as eqx, io, jax.numpy as jnp
@@ -70,9 +70,9 @@ def restore_like(
 
     - `like`: a pytree, for example a model and the state of `init_like_grads`. Arrays may be
         `jax.ShapeDtypeStruct`s; one without a sharding stands for an array that is not committed.
-    - `load`: reads the checkpoint. It is called with `like` in which a `jax.ShapeDtypeStruct`
-        with a sharding stands for each array: orbax and equinox restore into such a tree. It
-        returns a pytree of that structure, or the list of its leaves.
+    - `load`: a function that reads the checkpoint. Its argument is `like` with a
+        `jax.ShapeDtypeStruct`, which has a sharding, in place of each array: orbax and equinox
+        restore into such a tree. It returns a pytree of that structure, or the list of its leaves.
     - `manifest`: the result of `canonopt.manifest` for the tree that was saved.
 
     **Returns:** a pytree of `like`'s type. Leaves such as functions are those of `like`.
@@ -128,7 +128,7 @@ _DATA = (*_ARRAYS, np.ndarray, np.generic, *_NUMBERS)
 
 
 def _as_struct(leaf: Any) -> Any:
-    """Return a leaf to restore into. An array gets a sharding, as orbax needs one."""
+    """Return the leaf to restore into: for an array a struct with a sharding, which orbax needs."""
     if not isinstance(leaf, _ARRAYS):
         return leaf
     sharding = leaf.sharding or jax.device_put(np.zeros(())).sharding
@@ -146,7 +146,7 @@ def _placed(value: Any, like: Any) -> Any:
         return np.asarray(value)[()] if isinstance(like, np.generic) else np.array(value)
     wanted = like if isinstance(like, jax.ShapeDtypeStruct) else struct_of(like)
     if not isinstance(value, jax.Array):
-        # This copies: on CPU, `device_put` takes the memory of a NumPy array, which may change.
+        # A copy, since on CPU `device_put` shares the memory of a NumPy array, which may change.
         value = np.array(value, wanted.dtype)
     if wanted.sharding is None:
         return as_type(uncommitted(value), wanted)
@@ -167,7 +167,7 @@ def _contents(tree: Any) -> dict[str, str]:
     def note(path: tuple[Any, ...], node: Any) -> bool:
         name = jtu.keystr(path)
         if isinstance(node, _DATA):
-            if isinstance(node, _NUMBERS):  # the type counts: an integer may be too large for JAX
+            if isinstance(node, _NUMBERS):  # use its type: an integer may be too large for JAX
                 dtype = jnp.result_type(next(kind for kind in _NUMBERS if isinstance(node, kind)))
             else:
                 dtype = node.dtype
@@ -189,8 +189,8 @@ def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     """Raise `CheckpointError` if two trees do not have the same contents."""
     if differences := differing(saved, wanted):
         raise _misfit(differences)
-    # Some libraries write no names, and read the leaves in the order of the tree. The text of a
-    # leaf ends with the leaf's shape; the text of a node is the name of its class.
+    # Some libraries write no names, and read the leaves in the order of the tree, so the order must
+    # agree. The text of a leaf ends with the leaf's shape; that of a node is the name of its class.
     before, after = ([p for p, t in tree.items() if t.endswith("]")] for tree in (saved, wanted))
     if before != after:
         places = ({p: f"leaf {i}" for i, p in enumerate(paths)} for paths in (before, after))

@@ -27,12 +27,12 @@ def is_transformation(value: Any) -> bool:
     if isinstance(value, optax.GradientTransformation):
         return True
     functions = (getattr(value, "init", None), getattr(value, "update", None))
-    # The class of such an object has the two functions as well.
+    # The class of such an object has the two functions as well, but is not a transformation.
     return not isinstance(value, type) and all(map(callable, functions))
 
 
 def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
-    """Return the transformation of a factory, with an `update` that takes extra arguments.
+    """Return a factory's result as a transformation whose `update` takes extra arguments.
 
     Relies on `optax.with_extra_args_support`: it returns a `GradientTransformationExtraArgs` as it
     is, and lets the update of others ignore extra arguments. `optax.MultiSteps` passes them on.
@@ -99,7 +99,7 @@ def dtype_of(value: Any) -> Any:
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
-    """Return the members of a union; any other annotation is its only member."""
+    """Return the members of a union, or for any other annotation a tuple of it alone."""
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return typing.get_args(annotation) if is_union else (annotation,)
 

@@ -33,7 +33,7 @@ from ._spec import Configured, Dynamic, internals_of
 from ._texts import PLAIN, differing, fields_of, text_of
 from .errors import MissingProcessError, ProcessMismatchError
 
-# The number of the next call. All processes call in the same order, so the number names a call.
+# The number of the next call. All processes call in the same order, so it identifies a call.
 _calls = itertools.count()
 _NAME = "canonopt.assert_same_across_processes"
 
@@ -103,7 +103,7 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 # --- the exchange -------------------------------------------------------------------------------
 
 _Parts = dict[str, str]  # the texts of parts, by path
-_MARGIN = 5  # seconds for the work of process 0 after it has waited
+_MARGIN = 5  # further seconds to wait for a verdict, while process 0 works it out
 
 
 def _key(call: int) -> str:
@@ -114,7 +114,7 @@ class _Verdict(NamedTuple):
     """A message from process 0 to the others."""
 
     missing: list[int]
-    # By process: the path, and the texts there in process 0 and in that process.
+    # Maps a process to a path, and to the texts there in process 0 and in that process.
     differing: dict[str, tuple[str, str, str]]
 
 
@@ -138,7 +138,7 @@ def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdi
 
 
 def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
-    """Compare with the parts of process 0, and wait for its verdict, as the others do."""
+    """Compare `parts` with those of process 0, and wait for the verdict of process 0."""
     key = _key(call)
     published = others.get(f"{key}/parts", timeout)
     if published is None:
@@ -153,7 +153,7 @@ def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Ver
 # --- what is in a value -------------------------------------------------------------------------
 
 _MAX_PARTS = 100_000  # further parts are not compared
-_MAX_SHOWN = 200  # the most characters of a value; a digest stands for the rest
+_MAX_SHOWN = 200  # the most characters of a value's text; a digest follows if it is cut
 
 _Named = Iterable[tuple[str, Any]]
 
@@ -161,13 +161,13 @@ _Named = Iterable[tuple[str, Any]]
 class Description:
     """The parts of a value in the order of the code that made it, outer parts first.
 
-    The path of a part is the path of its owner, and a step such as `.mask` or `[1]`, or after a
-    colon the name of the part: `args[1].mask: captured variable 'x'`.
+    The path of a part is its owner's path, followed by a step such as `.mask` or `[1]`, or by a
+    colon and the name of the part: `args[1].mask: captured variable 'x'`.
     """
 
     def __init__(self, value: Any) -> None:
         self.parts: _Parts = {}
-        # Values that were taken apart, by id. They are kept, so that no new object has their ids.
+        # Values that were taken apart, by id. They are kept, so that no new object gets such an id.
         self._taken_apart: dict[int, Any] = {}
         self._add("", value)
 
@@ -178,7 +178,7 @@ class Description:
         if len(text) > _MAX_SHOWN:
             text = f"{text[:_MAX_SHOWN]}... ({_digest(text.encode())})"
         name = path.removeprefix(".") or "spec_or_model"
-        # Texts are joined if a class and its base have one method.
+        # Texts are joined if a class and its base both have a method of this name.
         self.parts[name] = f"{self.parts[name]}, {text}" if name in self.parts else text
         if id(value) not in self._taken_apart:
             self._taken_apart[id(value)] = value
@@ -216,7 +216,7 @@ class Description:
             steps = [f".{name}" for name in getattr(kind, "_fields", ())]
             steps = steps or [f"[{i}]" for i in range(len(value))]
             return f"{kind.__name__} of length {len(value)}", zip(steps, items, strict=True)
-        # The text of a library's object may say to what it is equal, as the text of a dtype does.
+        # A library's object with its own `==` may say in its text what it equals, as a dtype does.
         is_plain = is_library_class(kind) and kind.__eq__ is not object.__eq__
         text = text_of(value) if is_plain and not fields_of(kind) else f"a {_name(kind)}"
         return text, [*_methods(kind), *_attributes(value)]
@@ -269,10 +269,10 @@ def _methods(kind: type) -> _Named:
 def _attributes(value: Any) -> _Named:
     kind = type(value)
     if is_library_class(kind) and not callable(value) and jtu.all_leaves([value]):
-        return  # its state may differ in each process, as that of a logger
+        return  # its state may differ between processes, as that of a logger does
     slots = ((slot.__name__, part) for slot, part in slots_of(value))
     for name, part in (*slots, *attributes_of(value).items()):
-        # A cached property may not have been computed yet.
+        # A cached property may have been computed in some processes only.
         is_cached = isinstance(getattr(kind, name, None), functools.cached_property)
         if part is not UNBOUND and not is_cached:
             yield f".{name}", part

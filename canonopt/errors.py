@@ -60,7 +60,7 @@ class ConstantError(CanonoptError, TypeError):
 
 
 class DynamicSpecError(CanonoptError, TypeError):
-    """A spec that holds arrays was used where only a static one is allowed."""
+    """A number or a spec that may be traced was used where only a static one is allowed."""
 
 
 class LossError(CanonoptError, ValueError):
@@ -154,18 +154,18 @@ class RecompileWarning(UserWarning):
     """A function was traced or compiled more often than its limit allows, with `mode="warn"`."""
 
 
-# --- why a value is not the same as that of another build ---------------------------------------
+# --- reasons why values of two builds cannot be compared ----------------------------------------
 
 
 class Reason(NamedTuple):
-    """Why a part cannot be compared by value: `why` continues a sentence that begins with it."""
+    """Why a part cannot be compared by value. `why` follows the name of the part in a sentence."""
 
     why: str
     fix: str
 
 
 class Incomparable:
-    """A part of a value that never equals the part of another build, even if the two look alike."""
+    """A part of a value that counts as different in each build, even if two builds look alike."""
 
     def __init__(self, part: Any, why: str, fix: str) -> None:
         self.part, self.why, self.fix = part, why, fix
@@ -251,7 +251,7 @@ OF_LIBRARY = Reason(
 
 
 def impure(name: str) -> Reason:
-    """Return the reason for a library's name whose value can differ each time, as `time.time`."""
+    """Return the reason for a name of a library whose value can differ, such as `time.time`."""
     fix = "Use it outside of the function, and pass the result as an argument."
     if name == "hash()":
         fix = f"{fix[:-1]}; leave the __hash__ of a class to dataclasses.dataclass(frozen=True)."
