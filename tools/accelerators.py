@@ -1,4 +1,4 @@
-"""Compiles a training step for TPUs and for H200s, with their own compilers, without the hardware.
+"""Compile a training step for TPUs and for H200s, with their own compilers, without the hardware.
 
 ```
 pip install 'canonopt[accelerators,test]'
@@ -7,8 +7,8 @@ python -m tools.accelerators v5e adam    # one target and one optimizer, and onl
 ```
 
 Each cell makes a state for parameters that are only shapes, compiles a step for the target, and
-compares what comes out with what went in: avals, weak types, shardings and memory kinds. If they
-are the same, the next call is the same program.
+compares the outputs of the step with its inputs: avals, weak types, shardings and memory kinds. If
+they are the same, the next call runs the same program.
 """
 
 import concurrent.futures
@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# Before JAX is imported, which looks for the devices of this machine.
+# Set before the import of JAX, which looks for the devices of this machine.
 os.environ.update(
     JAX_PLATFORMS="cpu",
     TPU_SKIP_MDS_QUERY="1",
@@ -43,7 +43,7 @@ from tests.support.placements import OPTIMIZERS, PLACEMENTS, build, offloaded
 MARKER = "<!-- compiled for accelerators -->\n"
 PAGE = Path(__file__).parents[1] / "docs" / "compile-table.md"
 
-# What NVIDIA's data sheet and XLA's public specifications say of the H200.
+# The properties of the H200, from NVIDIA's data sheet and XLA's public specifications.
 _H200 = """
 gpu_device_info {
   threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152
@@ -64,7 +64,7 @@ dnn_version_info { major: 9 minor: 10 patch: 0 }
 device_description_str: "NVIDIA H200"
 """
 
-# By name: the title and the arguments of `get_topology_desc`.
+# Maps the name of a target to its title and to the arguments of `get_topology_desc`.
 TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "v5e": ("TPU v5e, 2 x 4 chips", {"platform": "tpu", "topology_name": "v5e:2x4"}),
     "v5p": ("TPU v5p, 4 x 4 x 4 chips", {"platform": "tpu", "topology_name": "v5p:4x4x4"}),
@@ -80,14 +80,14 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 SAME, OTHER = "●", "○"
-# Sizes that each mesh divides.
+# Sizes that the axes of each mesh divide.
 _IN, _OUT, _BATCH = 256, 128, 64
 
 
 def moved(target: str, name: str, placement: str, library: str = "canonopt") -> list[str]:
-    """Return what a step gives back in another way than it took it: by path, before and after.
+    """Return the leaves whose type or placement a step changes: the path, before and after.
 
-    With `library` "optax", the state is what `optim.init` gives on the target under `jax.jit`.
+    With `library` "optax", the state comes from `optim.init` on the target under `jax.jit`.
     """
     devices = topologies.get_topology_desc(**TARGETS[target][1]).devices
     mesh = Mesh(np.array(devices).reshape(-1, 2), ("data", "model"))
@@ -109,7 +109,7 @@ def moved(target: str, name: str, placement: str, library: str = "canonopt") -> 
         made = init.lower().compile().output_shardings
         whole = NamedSharding(mesh, P())
         state = jax.tree.map(
-            # What depends on no parameter is compiled for a device of this machine.
+            # A leaf that depends on no parameter is compiled for a device of this machine.
             lambda leaf, s: leaf.update(sharding=s if s.device_set == whole.device_set else whole),
             init.out_info,
             made,
@@ -141,7 +141,7 @@ def _difference(old: jax.ShapeDtypeStruct, new: Any, sharding: Any) -> str:
 
 
 def cells_of(target: str, name: str) -> dict[tuple[str, str, str], str]:
-    """For each placement of an optimizer, `SAME` or what has moved or failed."""
+    """Return for each placement of an optimizer `SAME`, or the leaves that moved, or the error."""
     found = {}
     for placement in PLACEMENTS:
         try:
@@ -153,7 +153,7 @@ def cells_of(target: str, name: str) -> dict[tuple[str, str, str], str]:
 
 
 def section(cells: dict[tuple[str, str, str], str]) -> str:
-    """The part of the page: a table for each target."""
+    """Return the part of the page that this script writes: a table for each target."""
     versions = ", ".join(
         f"{package} {importlib.metadata.version(package)}"
         for package in ("jax", "libtpu", "jax-cuda12-plugin", "optax")

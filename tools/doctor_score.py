@@ -1,8 +1,8 @@
-"""Writes docs/doctor-score.md: how often the doctor is right about scripts from public reports.
+"""Write docs/doctor-score.md: how often the doctor is right about scripts from public reports.
 
 python -m tools.doctor_score [--unseen] [path of another page]
 
-With `--unseen` only the part about unseen scripts is measured and written again.
+With `--unseen`, only the part about unseen scripts is measured and written again.
 """
 
 import importlib.metadata
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# Read when jax first looks for devices.
+# JAX reads this when it first looks for devices.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 " + os.environ.get(
     "XLA_FLAGS", ""
 )

@@ -1,4 +1,4 @@
-"""Writes docs/explanations.md: what canonopt, chex, equinox and JAX say of each scenario.
+"""Write docs/explanations.md: what canonopt, chex, equinox and JAX say about each scenario.
 
 python -m tools.explanations_table [path of another page]
 """
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# Read when jax first looks for devices.
+# JAX reads this when it first looks for devices.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 " + os.environ.get(
     "XLA_FLAGS", ""
 )
@@ -73,7 +73,7 @@ def _by_limit(limit: Callable[[Callable], Callable]) -> Callable[[Scenario, Call
 
         try:
             scenario.run(limited)
-        except Exception as error:  # its own, or equinox's around it
+        except Exception as error:  # the tool's own error, or equinox's error around it
             return f"{type(error).__name__}: {error}"
         return ""
 
@@ -92,7 +92,7 @@ def _by_jax(scenario: Scenario, jit: Callable) -> str:
         logger.propagate, logger.handlers = propagates, handlers
     texts = [record.getMessage() for record in handler.buffer]
     misses = [text for text in texts if "CACHE MISS" in text and "step" in text]
-    # The first miss is the first call's. The first line of a miss is the place.
+    # The first miss is that of the first call. The first line of a miss is its source location.
     return "\n".join(misses[-1].splitlines()[1:]) if len(misses) > 1 else ""
 
 
@@ -107,12 +107,12 @@ TOOLS: dict[str, Callable[[Scenario, Callable], str]] = {
 def _shown(text: str) -> str:
     text = re.sub(r"0x[0-9a-f]+", "0x...", " ".join(text.split()))
     text = re.sub(r"\bid=\d{6,}", "id=...", text)
-    text = re.sub(r"(/[\w.\-]+)+/(?=[\w\-]+\.py)", "", text)  # folders differ by machine
-    return re.sub(r"(\bscenarios\.py):\d+", r"\1", text)  # and lines by edit
+    text = re.sub(r"(/[\w.\-]+)+/(?=[\w\-]+\.py)", "", text)  # folders differ between machines
+    return re.sub(r"(\bscenarios\.py):\d+", r"\1", text)  # line numbers change with edits
 
 
 def _says(tool: str, text: str) -> str:
-    """A few words on what a message has."""
+    """Return a few words that sum up a message of `tool`."""
     if tool == "canonopt":
         change = re.match(r"(?:\S+: )?([a-z ]+?):", text)
         return change.group(1) if change else "the cause"
@@ -132,7 +132,7 @@ def _cell(tool: str, text: str) -> str:
     if tool == "chex":
         return says
     text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
-    # As HTML: no character of a message is Markdown, nor the end of a cell.
+    # Escaped as HTML, so that no character of a message is read as Markdown or ends the cell.
     escaped = html.escape(text, quote=False)
     for character in "\\|*_`[]":
         escaped = escaped.replace(character, f"&#{ord(character)};")

@@ -1,10 +1,10 @@
-"""Draws the picture of the first page: when a step is compiled, before and after.
+"""Draw the picture of the first page: when a step is compiled, with Optax and with canonopt.
 
 python -m tools.first_picture           # measures, and draws what it measured
 python -m tools.first_picture --redraw  # draws what was measured last
 
-The program is the first Python block of docs/index.md, once with `optax.adam`, and in another
-process as it is. There is a picture for light pages and one for dark ones.
+The program is the first Python block of docs/index.md. It runs with `optax.adam`, and in another
+process unchanged. There is a picture for light pages and one for dark ones.
 """
 
 import hashlib
@@ -24,14 +24,14 @@ ADAM = "optim = canonopt.adam(1e-3)"
 
 
 class Run(TypedDict):
-    """A loop, in seconds since it began: where it ended, and each trace with its compile."""
+    """The times of a loop in seconds since it began: its end, and each trace with its compile."""
 
     end: float
     compiles: list[tuple[float, float]]  # begin and end
 
 
 class Figures(TypedDict):
-    program: str  # a digest of the one that was measured
+    program: str  # a digest of the measured program
     versions: dict[str, str]
     runs: dict[str, Run]
 
@@ -52,7 +52,7 @@ for entry in log["step"].entries:
 
 
 def program(library: str) -> str:
-    """The first Python block of the first page, with the Adam of `library`."""
+    """Return the first Python block of the first page, with the Adam of `library`."""
     page = (DOCS / "index.md").read_text("utf-8")
     found = re.search(r"```python[^\n]*\n(.*?)```", page, re.DOTALL)
     assert found
@@ -73,7 +73,7 @@ def measured() -> Figures:
 
 def _run(library: str) -> Run:
     definitions, training = program(library).split(_CUT)
-    training = f"x = {training}".replace("assert", "#")  # of one compile
+    training = f"x = {training}".replace("assert", "#")  # it asserts one compile
     without_steps = training.replace("range(20)", "range(0)").replace("range(10)", "range(1)")
     command = [sys.executable, "-c", _TIMED, definitions, without_steps, training]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -86,7 +86,7 @@ def _run(library: str) -> Run:
 # --- drawing -------------------------------------------------------------------------------------
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT = 600, 262, 8, 592
-_LANES = {"optax": 44, "canonopt": 132}  # where each begins, from the top
+_LANES = {"optax": 44, "canonopt": 132}  # the distance of each lane from the top
 _TALL = 34
 _COLORS = {
     "light": {"text": "#212529", "faint": "#5c636a", "line": "#ced4da", "hot": "#c2410c"},
@@ -96,7 +96,7 @@ _FILE = "compiles-{}.svg"
 
 
 def drawn(figures: Figures, scheme: str) -> str:
-    """The picture as SVG, for pages of one color scheme."""
+    """Return the picture as SVG, for pages of one color scheme."""
     colors = _COLORS[scheme]
     longest = max(run["end"] for run in figures["runs"].values())
     scale = (_RIGHT - _LEFT) / longest

@@ -27,7 +27,7 @@ PAGE = ROOT / "docs" / "real-code.md"
 TEMPLATE = PACKAGES / "codes" / "template.md"
 VARIANTS = ("before", "after")
 TRIALS = 2
-SHOWN, MOST_LINES = 2, 60  # diffs on the page, and lines of each
+SHOWN, MOST_LINES = 2, 60  # diffs on the page, and the limit on their lines
 COLUMNS = ("code", "title", "traces", "compiles", "seconds", "first", "lines", "same", "stale")
 VERSIONS = (
     *("jax", "jaxlib", "optax", "equinox", "flax", "diffrax", "dm-haiku", "numpyro", "gymnax"),
@@ -82,7 +82,7 @@ def noted(command: list[str], folder: Path) -> dict[str, Any]:
 
 
 def difference(folder: Path) -> float:
-    """Return by how much the numbers differ at most, relative to the largest of the trial."""
+    """Return the largest difference of the numbers, relative to the largest number of its trial."""
     import numpy as np
 
     before, after = (np.load(folder / f"{variant}.npz") for variant in VARIANTS)
@@ -103,12 +103,12 @@ def versions(python: Path) -> str:
 
 
 def further(notes: list[dict[str, Any]], name: str) -> int:
-    """Return the most compiles or traces of any trial but the first."""
+    """Return the most compiles or traces of any trial after the first."""
     return max(notes[0][name][1:])
 
 
 def seconds(notes: list[dict[str, Any]]) -> float:
-    """Return the median of the further trials."""
+    """Return the median seconds of the trials after the first."""
     return statistics.median(notes[0]["seconds"][1:])
 
 
@@ -152,7 +152,7 @@ def rows_of(page: str) -> dict[str, str]:
 
 
 def numbers(row: str, column: str) -> list[float]:
-    """Return the two numbers of a cell."""
+    """Return the two numbers of a cell, before and after."""
     return [*map(float, row.split(" | ")[COLUMNS.index(column)].split(" → "))]
 
 

@@ -22,20 +22,20 @@ assert importlib.metadata.version("canonopt") == canonopt.__version__ == "{versi
 
 
 def distributions(folder: Path) -> tuple[Path, Path]:
-    """The wheel and the sdist. Raises `ValueError` if there is not one of each."""
+    """Return the wheel and the sdist. Raises `ValueError` if there are none or several of either."""
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sdist
 
 
 def example() -> str:
-    """The Python block of README."""
+    """Return the Python block of README."""
     block = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     assert block is not None
     return block[1]
 
 
 def check(distribution: Path, version: str, python: str) -> None:
-    """Raises `subprocess.CalledProcessError` if it cannot be installed, or the example fails."""
+    """Raise `subprocess.CalledProcessError` if it cannot be installed, or the example fails."""
     with tempfile.TemporaryDirectory() as folder:
         run = lambda *command: subprocess.run(command, cwd=folder, check=True)  # noqa: E731
         run(f"python{python}", "-m", "venv", "environment")

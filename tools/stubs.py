@@ -3,8 +3,8 @@
     python -m tools.stubs            # write canonopt/__init__.pyi and those of the catalogue
     python -m tools.stubs --check    # exit with 1 and name the stubs that differ
 
-The modules of the catalogue and `canonopt` itself look their names up when they are asked for, so
-a type checker sees none there. The stubs hold those of the installed Optax.
+The modules of the catalogue and `canonopt` itself look a name up when it is first used, so a type
+checker sees no names there. The stubs list those of the installed Optax.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import canonopt
 from canonopt import contrib, optimizers, schedules, transforms
 from canonopt._spec.factory import Factory, factory_of
 
-# Each with the module of Optax that has the rest of its names.
+# Maps each module to the module of Optax that has the rest of its names.
 CATALOGUE = {
     optimizers: optax,
     transforms: optax.transforms,
@@ -36,15 +36,15 @@ CATALOGUE = {
 }
 MODULES = (*CATALOGUE, canonopt)
 
-# What an annotation is called, and where from. A name is matched by what it stands for, so one
-# that is built from others comes after them.
+# The public name of each annotation. An annotation is recognized by its members, which are written
+# with the names before it, so an alias that is built from others comes after them.
 _ALIASES: list[tuple[str, Any]] = [
     ("jax.Array", jax.Array),
     ("jax.typing.ArrayLike", jax.typing.ArrayLike),
     ("jax.typing.DTypeLike", jax.typing.DTypeLike),
-    # Wider than optax's annotations, as optax itself is: any spelling of a dtype will do, and any
-    # pytree, an `equinox.Module` too; and a `dict[str, ...]` is no `Mapping[Hashable, ...]` to a
-    # type checker.
+    # These are wider than Optax's annotations, since Optax takes any spelling of a dtype and any
+    # pytree, such as an `equinox.Module`. And to a type checker, a `dict[str, ...]` is not a
+    # `Mapping[Hashable, ...]`.
     ("jax.typing.DTypeLike", np.dtype),
     ("typing.Any", optax.Params),
     ("typing.Any", Hashable),
@@ -63,19 +63,19 @@ _ALIASES: list[tuple[str, Any]] = [
 
 
 def words(annotation: Any) -> str:
-    """The annotation as a stub writes it: `Any` for what has no public name."""
+    """Return the annotation as a stub writes it: `Any` if it has no public name."""
     parts = list(_parts(annotation))
     for members, name in sorted(_names.items(), key=lambda known: -len(known[0])):
         if members <= set(parts):
             parts = [name, *(part for part in parts if part not in members)]
-    # What is left with a dot is a class that only optax's own modules know.
+    # A part that still has a dot is a class that only Optax's own modules know.
     if "Any" in parts or any("." in part.replace("...", "") for part in parts):
         return "Any"
     return " | ".join(sorted(parts, key="None".__eq__))
 
 
 def _parts(annotation: Any) -> dict[str, None]:
-    """The members of a union, in words; of what is no union, itself."""
+    """Return the members of a union as text; any other annotation is its only member."""
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     members = typing.get_args(annotation) if is_union else (annotation,)
     return dict.fromkeys(map(_plain, members))
@@ -109,7 +109,7 @@ for _path, _annotation in _ALIASES:
 
 
 def entry(name: str, factory: Factory) -> str:
-    """Return the stub of one factory: an overload for each of its two ways to call it, or one."""
+    """Return the stub of a factory: with an overload for `lr` if it has a `learning_rate`."""
     parameters = list(factory.signature.parameters.values())
     doc = inspect.getdoc(factory.function) or ""
     if factory.is_class:
@@ -120,7 +120,7 @@ def entry(name: str, factory: Factory) -> str:
     # `lr` is a keyword, and so is all that follows it.
     lr = parameters[at].replace(name="lr", default=inspect.Parameter.empty)
     keywords = (p.replace(kind=p.KEYWORD_ONLY) for p in (lr, *parameters[at + 1 :]))
-    # Editors show the docstrings of all overloads, so one has it.
+    # Editors show the docstrings of all overloads, so only one has a docstring.
     first = _def(name, parameters, factory, doc)
     second = _def(name, [*parameters[:at], *keywords], factory, "")
     return f"@overload\n{first}\n@overload\n{second}"
@@ -167,8 +167,8 @@ def _default(value: Any) -> str:
 def _returned(factory: Factory) -> str:
     returned = inspect.signature(factory.function, eval_str=True).return_annotation
     kind = "ScheduleSpec" if words(returned) == "Schedule" else "Spec"
-    # What a factory of factories makes takes schedules where the factory itself takes numbers, so
-    # its parameters are not those of the factory.
+    # The result of a factory of factories takes schedules where the inner factory takes numbers, so
+    # its parameters are not those of the inner factory.
     return f"Callable[..., {kind}]" if factory.makes_factories else kind
 
 
@@ -212,7 +212,7 @@ def _face() -> tuple[list[str], list[str]]:
 
 
 def _again(module: str, names: Iterable[str]) -> list[str]:
-    """Return an import of names that the stub has again, because they are in its `__all__`."""
+    """Return an import of names that the stub exports again, because they are in its `__all__`."""
     listed = ", ".join(sorted(names))
     return [f"from {module} import {listed}"] if listed else []
 
@@ -245,7 +245,7 @@ def names_in(text: str) -> list[str]:
 def differs(module: types.ModuleType, text: str) -> bool:
     """Return True if `text` is not the stub of a module that this script would write.
 
-    With another Optax than the one it was written from, only which names there are counts.
+    If it was written from another version of Optax, only the names are compared.
     """
     if f"from optax {optax.__version__}." not in text:
         return names_in(text) != dir(module)

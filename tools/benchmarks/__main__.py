@@ -28,7 +28,7 @@ def main() -> None:
         for measure in PARTS:
             print(measure.__name__, file=sys.stderr, flush=True)
             found["parts"].append(attrs.asdict(measure(QUICK if options.quick else Size())))
-            # Of all parts so far, in case that the next one fails.
+            # Written after each part, in case the next one fails.
             page.write(page.finished(found), options.out)
         found = page.finished(found)
         if not options.quick:

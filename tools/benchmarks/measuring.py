@@ -1,4 +1,4 @@
-"""Times of several ways to do the same thing, in balanced order."""
+"""Time several ways to do the same thing, in balanced order."""
 
 import statistics
 import timeit
@@ -14,8 +14,8 @@ class Point:
     """Figures for one place of the x axis.
 
     `median`, `low` and `high` (the quartiles) are of all samples. `ratio` is the median of the
-    ratios to the sample of the first way in the same round: on a machine that other jobs share,
-    neighbours are slowed down alike.
+    ratios to the sample of the first way in the same round: other jobs on the machine slow down
+    neighbouring samples alike.
     """
 
     x: int
@@ -31,7 +31,7 @@ class Part:
 
     title: str
     text: str
-    x: str  # what is on the axis
+    x: str  # the label of the axis
     y: str
     lines: dict[str, list[Point]]
 
@@ -39,7 +39,7 @@ class Part:
 def compare(
     x: int, ways: Mapping[str, Callable[[], Sample]], repeats: int, rounds: int
 ) -> dict[str, Point]:
-    """Measures each way `repeats * rounds` times.
+    """Measure each way `repeats * rounds` times.
 
     Each repetition makes the ways anew, so that their programs are compiled again: which program is
     compiled first can make a difference of several per cent. The order in which they are made and
@@ -56,7 +56,7 @@ def compare(
 
 
 def points(x: int, values: Mapping[str, Sequence[float]]) -> dict[str, Point]:
-    """The figures of samples that were taken in the same rounds."""
+    """Return the figures of samples that were taken in the same rounds."""
     baseline = next(iter(values.values()))
     found = {}
     for name, mine in values.items():
@@ -67,7 +67,7 @@ def points(x: int, values: Mapping[str, Sequence[float]]) -> dict[str, Point]:
 
 
 def timed(function: Callable[[], object], seconds: float = 0.02) -> Sample:
-    """Samples of the mean time of a call, over as many calls as take about `seconds`."""
+    """Return a `Sample` of the mean time of a call, over as many calls as take about `seconds`."""
     timer = timeit.Timer(function)
     number = 1
     while (taken := timer.timeit(number)) < seconds / 4:
@@ -77,7 +77,7 @@ def timed(function: Callable[[], object], seconds: float = 0.02) -> Sample:
 
 
 def _rotated(names: list[str], by: int) -> list[str]:
-    # Also backwards, so that no way always follows the same other one.
+    # Every second order is backwards, so that no way always follows the same other one.
     at = by // 2 % len(names)
     turned = names[at:] + names[:at]
     return turned[::-1] if by % 2 else turned

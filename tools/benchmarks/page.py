@@ -1,4 +1,4 @@
-"""The figures as JSON, as plots and as a page."""
+"""Write the figures as JSON, as plots and as a page."""
 
 import datetime
 import importlib.metadata
@@ -11,9 +11,9 @@ from typing import Any
 
 NAME = "benchmarks"
 _PACKAGES = ("jax", "equinox", "optax", "chex", "canonopt")
-# Of the text and the axes on a page of each colour scheme.
+# The colour of the text and the axes, for each colour scheme of the page.
 _SCHEMES = {"light": "#333333", "dark": "#dddddd"}
-# Of each way, in light and in dark: they stay apart for the colour-blind.
+# The colours of the ways, in both schemes. Colour-blind readers can tell them apart.
 _COLOURS = ("#777777", "#e69f00", "#56b4e9", "#cc79a7", "#009e73", "#d55e00")
 
 _TEXT = """\
@@ -42,7 +42,7 @@ measures on your machine.
 
 
 def about() -> dict[str, Any]:
-    """Where and with what it is measured."""
+    """Return the date, the machine and the versions of a measurement."""
     versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
     return {
         "date": datetime.date.today().isoformat(),
@@ -55,7 +55,7 @@ def about() -> dict[str, Any]:
 
 
 def finished(found: dict[str, Any]) -> dict[str, Any]:
-    """The same, with how long it took and what the machine was doing meanwhile."""
+    """Return `found` with the seconds that it took, and the load of the machine at its end."""
     told = {name: value for name, value in found.items() if name != "start"}
     more = {"load": [*found["load"], os.getloadavg()[0]], "seconds": time.time() - found["start"]}
     return {**told, **more}
@@ -66,7 +66,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def write(found: dict[str, Any], folder: Path) -> Path:
-    """Writes the JSON, the plots and the page. Returns the path of the page."""
+    """Write the JSON, the plots and the page, and return the path of the page."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     text = json.dumps(found, indent=1)
     (folder / f"{NAME}.json").write_text(f"{text}\n", encoding="utf-8")
@@ -137,7 +137,7 @@ def draw(part: dict[str, Any], path: Path, scheme: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    # The same file for the same figures, with text that can be selected.
+    # These make the same file from the same figures, and text that can be selected.
     settings = {"svg.hashsalt": part["title"], "svg.fonttype": "none", "font.size": 10}
     coloured = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     settings |= dict.fromkeys(coloured, _SCHEMES[scheme]) | {"legend.framealpha": 0.0}
@@ -161,7 +161,7 @@ def _draw_lines(axes: Any, part: dict[str, Any]) -> None:
     axes.set(xlabel=part["x"], ylabel=part["y"], xscale="log")
     axes.set_xticks(xs, [f"{x:,}" for x in xs], minor=False)
     axes.minorticks_off()
-    # Memory may shrink, so it has no logarithm.
+    # Memory may shrink, and a negative number has no logarithm.
     axes.set_yscale("linear" if part["y"] == "bytes" else "log")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 @attrs.frozen
 class Size:
-    """How much is measured."""
+    """The sizes of what is measured, and the number of repetitions."""
 
     lengths: tuple[int, ...] = (1, 2, 4, 8, 16)
     leaves: tuple[int, ...] = (10, 100, 1_000, 10_000)
@@ -58,14 +58,14 @@ optimizer once in a trial, so these are microseconds of a run."""
 
 def _ways_to_build(length: int) -> dict[str, Callable[[], Sample]]:
     limits = [1.0 + i for i in range(length)]
-    rates = itertools.count(1e-3, 1e-9)  # each another one
+    rates = itertools.count(1e-3, 1e-9)  # another rate for each build
     chain, clip, adam = map(functools.lru_cache, (optax.chain, optax.clip, optax.adam))
 
     def build(library: Any, rate: Any) -> Any:
         return library.chain(*map(library.clip, limits), library.adam(rate))
 
     def seen() -> Sample:
-        keep = build(canonopt, 1e-3)  # or each build would be a new one
+        keep = build(canonopt, 1e-3)  # keeps the spec alive, so that each build finds it
         sample = timed(lambda: build(canonopt, 1e-3))
         return lambda: sample() if keep else 0.0
 
@@ -95,7 +95,7 @@ class _Block(eqx.Module):
 
 
 def _deep(leaves: int) -> Any:
-    """Blocks of four levels, as layers have."""
+    """Return blocks that are nested four deep, as layers are."""
 
     def block(levels: int) -> _Block | None:
         if not levels:
@@ -114,7 +114,7 @@ def _plus_one(tree: Any) -> Any:
 
 
 def _fed_back(step: Callable[[Any], Any], state: Any) -> Sample:
-    """A loop in which each call gets what the last one returned."""
+    """Return a `Sample` of a loop in which each call gets the result of the last one."""
 
     def call() -> None:
         nonlocal state
@@ -125,7 +125,7 @@ def _fed_back(step: Callable[[Any], Any], state: Any) -> Sample:
 
 
 def _by_hand(state: Any) -> Sample:
-    """`jax.jit` on the flat list of the arrays: what there is to compute, and no more."""
+    """Return a `Sample` of `jax.jit` on the flat list of the arrays: the computation alone."""
     arrays = jax.tree.leaves(eqx.filter(state, eqx.is_array))
     return _fed_back(jax.jit(lambda arrays: [array + 1 for array in arrays]), arrays)
 
@@ -204,7 +204,7 @@ def _ways_to_count(state: Any) -> dict[str, Callable[[], Sample]]:
         return inside
 
     def counted_by_chex() -> Sample:
-        chex.clear_trace_counter()  # which knows a function by its place
+        chex.clear_trace_counter()  # chex knows a function by its source location
         return calling(chex.assert_max_traces(_new_plus_one(), n=1))
 
     return {

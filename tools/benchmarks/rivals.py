@@ -1,7 +1,7 @@
 """Measure what each further trial costs with canonopt and with five other ways.
 
-The table of `docs/comparison.md`, which `python -m tools.benchmarks` writes too, and
-`python -m tools.benchmarks.rivals` prints for the devices of a machine.
+`python -m tools.benchmarks` writes the table into `docs/comparison.md`, and
+`python -m tools.benchmarks.rivals` prints it for the devices of a machine.
 
 Each way runs in processes of its own, in turns. A trial builds its optimizer and trains for 20
 steps. The figure is the median of the trials after the first, over all processes.
@@ -51,8 +51,8 @@ injected = optax.chain(
 )
 """
 
-# By the name of a way: what it defines before the trials, how each builds its optimizer, and what
-# it does not do.
+# Maps the name of a way to its definitions before the trials, the code with which each trial builds
+# its optimizer, and what the way does not do.
 WAYS: dict[str, tuple[str, str, str]] = {
     "Optax as it is": ("", _CHAIN.format("optax"), "traces and compiles again in each trial"),
     "JAX's persistent cache, warm": (
