@@ -22,7 +22,7 @@ assert importlib.metadata.version("canonopt") == canonopt.__version__ == "{versi
 
 
 def distributions(folder: Path) -> tuple[Path, Path]:
-    """Return the wheel and the sdist. Raises `ValueError` if there are none or several of either."""
+    """Return the wheel and the sdist. Raises `ValueError` if either is missing or not alone."""
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sdist
 
