@@ -136,7 +136,7 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
 
 
 def _one_of(value: Any) -> Any:
-    """Return the callable that specs hold in place of `value`: the first that does the same."""
+    """Return one object for all callables that do the same as `value`; anything else unchanged."""
     return hoist(value) if callable(value) else value
 
 
@@ -146,8 +146,7 @@ def _one_of(value: Any) -> Any:
 class _Converter:
     """Writes and reads values, with the names of Optax and of a registry that the caller passes.
 
-    Reading looks names up only in these two, so data cannot import anything or call anything but
-    factories.
+    Reading looks names up only in these two, so data import nothing and can call only factories.
     With `compares`, values without a name are written too, for a comparison in this process.
     """
 
@@ -316,7 +315,7 @@ def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
 
 
 def _enveloped(data: Any) -> dict[str, Any]:
-    """Return `data` in Python's own types. Raises `ConfigError` if it describes no spec."""
+    """Return `data` in Python's built-in types. Raises `ConfigError` if it describes no spec."""
     if isinstance(data, optax.GradientTransformation) or callable(data):
         problem = f"A value of type {type(data).__name__} is not the data of a spec."
         fix = "Build it with canonopt, and write what canonopt.to_config returns."

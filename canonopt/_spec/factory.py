@@ -217,7 +217,7 @@ class Factory:
         return factory_of(found_in(sys.modules.get(self.module), self.name)) is self
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters to pickle: all but default objects, which pickle might copy."""
+        """Return the parameters, without the defaults that pickle might copy, such as functions."""
         defaults = self.signature.defaults
         is_kept = lambda name, value: type(value) in _DATA or value is not defaults.get(name)  # noqa: E731
         return {name: value for name, value in parameters.items() if is_kept(name, value)}

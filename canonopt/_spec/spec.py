@@ -220,7 +220,7 @@ class Configured:
             return ()
         if mode != "now":
             return known.roots
-        # All parts are read: an equal spec may be another object, as with a schedule of Optax.
+        # All parts are read, since equal specs may be two objects, as with a schedule of Optax.
         return (known.factory, known.build(), *self.parameters().values())
 
 

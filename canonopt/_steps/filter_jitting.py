@@ -50,7 +50,7 @@ def filter_jit(
 
 
 def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any) -> Any:
-    """Jit a function as `equinox.filter_jit` does, at the cost of `jax.jit`, and share programs.
+    """Jit a function as `equinox.filter_jit` does, with shared programs and the speed of `jax.jit`.
 
     Arrays are traced, everything else is static, and a function may return anything, just as with
     `equinox.filter_jit`. The numbers are the same.
@@ -236,7 +236,7 @@ def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function
 
 
 class _Owner:
-    """Stands for equal callable pytrees, or for all callable pytrees with arrays and one name."""
+    """Stands for equal callable pytrees, or for all that hold arrays and have the same name."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -245,7 +245,7 @@ def _owner_of(*_: Hashable) -> _Owner:
 
 
 class _Function:
-    """A function, or callable pytrees of one name, and the programs for their calls."""
+    """A function, or callable pytrees with the same name, and the programs for their calls."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ from .leaves import (
     with_sharding_of,
 )
 
-# The most rounds of widening: a widened leaf may widen another one. More rounds do not help.
+# A widened leaf may widen another leaf in the next round. More rounds than this do not help.
 _MAX_ROUNDS = 8
 
 
