@@ -132,7 +132,7 @@ def test_it(): scan(), scan(), scan()
 > *.py:* was compiled 3 times, max_compiles(1).
 > *It compiled scan again, twice:
 > *the shapes are the same: scan gets another function or length
-> *hint: canonopt.jit around the whole (filter_jit if it takes functions), with a length as its argument, or one function and length
+> *hint: canonopt.jit around the whole (filter_jit if it takes functions), or one function and length
 ### eager work that counts as traces
 @pytest.mark.max_traces(1)
 def test_it(): scan(), scan(), scan()

@@ -60,8 +60,6 @@ def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: Mod
         _, data = node.metadata[1].node_data() or (None, None)
         if type(data) not in (type(None), list):  # the paths already have the keys of a dict
             static.append((path + UNNAMED_STATIC, data))
-    elif path:
-        static.append((path, node.type))  # if it is missing, reports leave out its parts
     for key, value in itertools.islice(attributes, getattr(node, "num_attributes", 0)):
         inner = f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]"
         is_of_flax = str(key).startswith("_pytree__")

@@ -480,7 +480,7 @@ class Difference:
         if optimizer + UNNAMED_STATIC in leaves:
             return words  # the optimizer is data already
         if self.parameter and leaves.get(optimizer, _MISSING).is_of_optax:
-            words += f", with {optimizer} built entirely from canonopt in place of optax"
+            words += ", in an optimizer built entirely from canonopt in place of optax"
         holder = leaves.get(optimizer.rpartition(".")[0])
         if self.is_of_flax:
             words += ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
@@ -515,10 +515,6 @@ class Difference:
         return self.root in self.new.modules_of_flax
 
     @property
-    def is_of_graph(self) -> bool:
-        return self.is_of_flax and self.place.endswith(UNNAMED_STATIC)
-
-    @property
     def state(self) -> str:
         """Return the outermost optimizer state on the path, as the caller names it."""
         state = min(s for s in self.new.states if self.path == s or is_inside(self.path, {s}))
@@ -541,14 +537,6 @@ class Difference:
         before, after = as_traced(self.before, self.after), as_traced(self.after, self.before)
         is_one = before.dtype == after.dtype != ""
         return f"jnp.{after.dtype}" if is_one else "dtype"
-
-    @property
-    def of_first(self) -> str:
-        """Return words that name the container of the first calls, or the leaf that they lack."""
-        if self.is_of_nodes:
-            return f", such as {self.before.text}"
-        is_new = self.before.kind in ("missing", "none") and self.path != self.root
-        return f", with {self.path}" if is_new else ""
 
     @property
     def of_updates(self) -> str:

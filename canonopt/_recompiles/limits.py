@@ -414,8 +414,8 @@ def _told(log: FunctionLog, entry: Entry) -> Cause:
 def _called(entry: Entry) -> str | None:
     found = entry.call.leaves if entry.call is not None else {}
     told = [p for p, leaf in found.items() if not p.startswith("<") and leaf.kind != "node"]
-    # Leaves inside a pytree come last: a batch, a flag or an optimizer changes more often.
-    told.sort(key=lambda path: not path.isidentifier())
+    # The static fields of a model come last, since they seldom change.
+    told.sort(key=lambda path: found[path].is_static and not path.isidentifier())
     leaves = [f"{path}: {shortened(found[path].text)}" for path in told]
     more = len(leaves) - _MAX_SHOWN
     shown = [*leaves[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])]

@@ -20,7 +20,7 @@ from .._texts import aligned, compiles_text
 from ..errors import UnknownFunctionError
 from .differences import differences
 from .records import FUNCTION, Call
-from .rules import CLEARED, HANDFUL, OTHERS, PAIR, Cause, Change, explain
+from .rules import CLEARED, HANDFUL, OTHERS, Cause, Change, explain
 from .stale import StaleRead
 
 # The seconds of a program are the sum of these.
@@ -215,7 +215,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
 def several_shapes(shapes: Sequence[str]) -> Cause | None:
     """Return the cause for an operation that a line compiled for several shapes.
 
-    Returns None for a few shapes, or for shapes that have nothing in common.
+    Returns None for a handful of shapes or fewer, or for shapes that have nothing in common.
     """
     alike: dict[str, list[str]] = {}
     for text in shapes:
@@ -224,9 +224,7 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     # An operation with many output shapes for one input shape may initialize layers of a model.
     given = {" ".join(_ARRAY.findall(text.partition(" -> ")[0])) for text in most}
     is_one_length = len(_changing([*given])) == 1 and len(given) > HANDFUL
-    growth = _growth(most)
-    few = PAIR + 1 if " by one " in str(growth) else HANDFUL  # larger steps may be buckets
-    if len(most) <= few or not (growth or is_one_length):
+    if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):
         return None
     return Cause(note=f"{len(most)} shapes: the length {growth or _CHANGES}", hints=(_PAD,))
 
@@ -249,7 +247,7 @@ def repeated_operation(name: str, count: int) -> Cause | None:
         note = f"the shapes are the same: {name} gets another function or length"
         return Cause(
             note=note,
-            hints=(f"{_WHOLE}, with a length as its argument, or one function and length",),
+            hints=(f"{_WHOLE}, or one function and length",),
         )
     note = "the shapes are the same: a constant or a function in it is another one each time"
     return Cause(note=note, hints=(_WHOLE,)) if count >= HANDFUL else None

@@ -56,10 +56,6 @@ class Change:
 MOST = 3  # maximum number of differences, lines and hints that a report shows
 
 
-# A user who trains and evaluates, or compares two losses, wants more than one program.
-_CHOICES = ("function", "callable", "transformation", "static value")
-
-
 @attrs.frozen(kw_only=True)
 class Cause:
     """The reason why something was traced or compiled again, or failed in a trace, and how often.
@@ -110,13 +106,10 @@ class Cause:
     def lines(self, in_full: bool = False) -> list[str]:
         """Return the first changes and the note, then hints, `MOST` of each, and all fixes.
 
-        Unless `in_full` is true, an expected cause gives its reason and how to have one program.
+        An expected cause gives one line, unless `in_full` is true.
         """
         if self.expected is not None and not in_full:
-            # The change of which the user likely wants most programs.
-            reason = max(self.changes, key=lambda change: change.wanted)
-            hint = () if reason.kind in _CHOICES else (f"for one program: {reason.hint}",)
-            return [f"expected: {self.expected}", *hint]
+            return [f"expected: {self.expected}"]
         shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:MOST])]
         if (rest := len(self.changes) - MOST) > 0:
             shown.append(f"and {rest} more difference{'s' if rest > 1 else ''}")
@@ -231,11 +224,6 @@ RULES: list[Rule] = [
         "and __hash__",
     ),
     Rule(
-        lambda d: d.kind == "callable" and d.after.is_of_module and d.before.code == d.after.code,
-        "define {d.path} once, above the loop or in a module that is imported: each def or lambda "
-        "that runs makes another function",
-    ),
-    Rule(
         lambda d: d.kind == "callable" and d.is_same_to_canonopt,
         "build {d.path} once, or as canonopt.hoist(function) where it is made",
         lambda d: _canonicalize(d),
@@ -313,7 +301,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind in ("structure", "none"),
-        "give {d.root} one structure from the first call on{d.of_first}",
+        "give {d.root} one structure from the first call on",
     ),
     # Caches and settings around a call.
     Rule(lambda d: d.kind == "cleared", CLEARED),
@@ -398,7 +386,7 @@ def _canonicalize(d: Difference) -> str:
     if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
     holders = (leaf for path, leaf in d.new.leaves.items() if is_inside(d.place, {path}))
-    if any(leaf.is_opaque for leaf in holders):  # such as a frozen dataclass
+    if d.after.is_of_module or any(leaf.is_opaque for leaf in holders):  # as a frozen dataclass
         return ""
     return _assign(d, "{canonopt}.canonicalize({leaf})")
 
@@ -443,9 +431,6 @@ def _swap_jit(d: Difference) -> str:
 def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return the cause: how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier, wanted):
-        # The graph of an nnx model differs whenever its parts do.
-        roots = {d.root for d in found if not d.is_of_graph}
-        found = [d for d in found if not (d.is_of_graph and d.root in roots)]
         narrowed = (d for each in found for d in each.narrowed())
         facts = ((d.path, d.kind, *d.texts, *advice(d), wanted(d), d.part_name) for d in narrowed)
         return Cause.of(Change(*each) for each in facts)

@@ -82,7 +82,7 @@ GROWN = "was traced and compiled again"
             [
                 "    the shapes are the same: scan gets another function or length",
                 "    hint: canonopt.jit around the whole (filter_jit if it takes functions), "
-                "with a length as its argument, or one function and length",
+                "or one function and length",
             ],
         ),
     ],

@@ -1062,7 +1062,7 @@ for i in range(4):
 ### a loader that collates to a list and another that gives a tuple
 # https://docs.jax.dev/en/latest/notebooks/Neural_Network_and_Data_Loading.html
 # accuracy: 2 traces, by batch: structure
-# hint: tuple|list|container|same type|one type
+# hint: structure|tuple|list|container|same type|one type
 # - valid = [[xs[i : i + 4], ys[i : i + 4]] for i in (16, 20)]
 # + valid = [(xs[i : i + 4], ys[i : i + 4]) for i in (16, 20)]
 @jax.jit
