@@ -232,7 +232,7 @@ def is_frozen_record(cls: type) -> bool:
 
 
 def is_sentinel(value: Any) -> bool:
-    """Return True for an `object()`, and for an instance of a library's class without state."""
+    """Return True for an `object()`, or an instance of a library's class that holds no values."""
     cls = type(value)
     is_simple = is_library_class(cls) and has_only_attributes(cls) and not attributes_of(value)
     return cls is object or is_simple

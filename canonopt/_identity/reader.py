@@ -71,8 +71,8 @@ from ..errors import (
 # - "given": an argument of a factory. Containers count by their items; arrays are refused.
 # - "held": something keeps a reference to the value, as a function to what it captured. Two
 #   mutable values that look alike now may differ later, so the identity counts as well.
-# - "live": the value was looked up in an object whose identity counts already, as a global in its
-#   module. The next lookup finds the same value, so the content is enough.
+# - "live": code looks the value up in an object whose identity is in the key, as a global in its
+#   module. All code with this key finds what the object has then, so the content is enough.
 # - "now": a function that is traced right after it was read, or never, and the values it holds.
 #   Later changes do not matter, so the content is enough. The arrays become arguments: the function
 #   is traced as a copy with tracers in place of the arrays.
@@ -150,7 +150,7 @@ class Reading:
     # The objects that are read only once even if met twice, such as functions and instances, in the
     # order of the key. If two readings have equal keys, objects in the same place do the same.
     objects: list[Any] = dataclasses.field(default_factory=list)
-    # The variables that library code stores to, each with the value that counts for it.
+    # By the id of each cell that library code rebinds: the cell, and the value before the trace.
     library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
     # `arrays`: the captured arrays whose values are not in the key, in order. `above`: the ids of
     # arrays and of values that lead to them. Both are empty if a copy might behave differently.

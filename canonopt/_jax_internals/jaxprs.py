@@ -53,16 +53,16 @@ Traced: TypeAlias = tuple[Any, Sequence[Any]]
 
 
 def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = ()) -> bool:
-    """Return True if two traced programs have the same operations with the same parameters.
+    """Return True if two traced programs have the same operations, parameters and constants.
 
     Functions in parameters, such as callbacks and rules for derivatives, count by their names.
     Code that no output depends on does not count, nor arrays that only such code uses: `dce_jaxpr`
     of `jax.interpreters.partial_eval` removes it, and `debug_info.arg_names` of a `Jaxpr` tells
-    which arguments stand for arrays. If one of the two is gone, such code counts.
+    which arguments stand for arrays. If JAX lacks either of these names, such code counts.
 
     A program shares the memory of a captured NumPy array, but was compiled with the values that the
     array had then. If the array has changed in place since, the program shows the new values.
-    `changed` lists such arrays. They count as different from all others.
+    `changed` lists such arrays. If `other` holds one, the programs count as different.
     """
     one, other = map(_without_dead_code, (one, other))
     if _text(one[0]) != _text(other[0]):

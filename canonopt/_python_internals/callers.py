@@ -192,7 +192,7 @@ def caller_of(
 
 
 def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
-    """Return, by full name, the variables that hold a module of `MODULES` or one of `functions`."""
+    """Map the full name of each module of `MODULES`, and of `functions`, to a variable with it."""
     full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
     for function in functions:
         module, _, name = function.rpartition(".")

@@ -95,7 +95,7 @@ class Cause:
 
     @property
     def is_avoidable(self) -> bool:
-        """Return True if something ran again without need. A failed trace is an error instead."""
+        """Return True if a trace or a compile could be avoided; False also for a failed trace."""
         return not (self.is_expected or self.what.startswith("failed"))
 
     @property

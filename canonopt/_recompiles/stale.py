@@ -674,7 +674,7 @@ _latest: WeakIdMap[_Function] = WeakIdMap()
 
 
 def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of a `StaleWatch` note an error of canonopt, which does not stop a step."""
+    """Let a method of a `StaleWatch` note its errors, except a `StaleReadError`, and go on."""
 
     @functools.wraps(method)
     def noted(watch: "StaleWatch", *about: Any) -> Any:

@@ -68,7 +68,7 @@ class Dynamic:
         return dtype is not None and jnp.issubdtype(dtype, _DTYPES[self.kind])
 
     def numbers(self) -> Any:
-        """Return the Python number or a list of them; `None` if it is traced or was taken out."""
+        """Return the number, or a list of an ensemble's numbers; None if they cannot be read."""
         parts = (self.value, self.rest, self.tail)
         if self.value is None or not all(map(_is_concrete, jtu.tree_leaves(parts))):
             return None

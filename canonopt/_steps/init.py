@@ -74,9 +74,9 @@ def _cut(model: Any, grads: Any) -> Any:
     """Return `model` with `None` in the places where `grads` has `None`."""
     if not jax.tree.leaves(grads):
         raise LossError(
-            "No leaf of the model gets a gradient: it has no array of floats or complex numbers. "
-            f"The model is {eqx.tree_pformat(model)}.",
-            "Convert the leaves to train, with x.astype(jnp.float32) for example.",
+            "No leaf of the model gets a gradient: the gradients have no leaves, or the model has "
+            f"no array of floats or complex numbers. The model is {eqx.tree_pformat(model)}.",
+            "Make the leaves that you train float arrays: jnp.asarray(x, jnp.float32).",
         )
     # JAX treats None as a node without leaves: without `is_leaf`, it would not match a leaf.
     is_none = lambda node: node is None  # noqa: E731

@@ -463,8 +463,8 @@ def _trace(
     else:
         program.template = template
         return None, tracing.output
-    # The trace may have left tracers in new objects, or in a copy, so `jax.jit` traces again. But
-    # if the trace has changed objects of the user's, a second trace must not change them again.
+    # With captured arrays, the trace may have left tracers in a copy or a new object, so `jax.jit`
+    # traces again. But if the trace has changed the user's objects, it would change them twice.
     is_left = bool(reading.arrays) and (is_same or template is None)
     return reason, None if is_left else tracing.output
 

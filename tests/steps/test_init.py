@@ -83,6 +83,14 @@ def test_a_loss_that_is_no_scalar(loss, has_aux, message):
         canonopt.grads_like(model(), loss, X, has_aux=has_aux)
 
 
+def test_a_model_of_which_no_leaf_gets_a_gradient():
+    text = re.escape("the gradients have no leaves, or the model has no array of floats or complex")
+    with pytest.raises(errors.LossError, match=text):
+        canonopt.grads_like({"n": jnp.arange(3)}, lambda model: 1.0 * model["n"].sum())
+    with pytest.raises(errors.LossError, match=text):
+        canonopt.init_like_grads({"w": X}, grads={"w": None}, optim=canonopt.sgd(0.1))
+
+
 @pytest.mark.parametrize("optim", [None, 1e-3, canonopt.adam])
 def test_the_optimizer_forgotten_or_not_built(optim):
     with pytest.raises(
