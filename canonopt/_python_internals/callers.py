@@ -192,7 +192,7 @@ def caller_of(
 
 
 def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
-    """Map the full name of each module of `MODULES`, and of `functions`, to a variable with it."""
+    """Return variables by the full name of the module of `MODULES`, or the function, they hold."""
     full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
     for function in functions:
         module, _, name = function.rpartition(".")

@@ -245,10 +245,7 @@ def repeated_operation(name: str, count: int) -> Cause | None:
     # These operations take functions; JAX compiles them under these names.
     if name in ("scan", "while", "cond", "_piecewise"):
         note = f"the shapes are the same: {name} gets another function or length"
-        return Cause(
-            note=note,
-            hints=(f"{_WHOLE}, or one function and length",),
-        )
+        return Cause(note=note, hints=(f"{_WHOLE}, or one function and length",))
     note = "the shapes are the same: a constant or a function in it is another one each time"
     return Cause(note=note, hints=(_WHOLE,)) if count >= HANDFUL else None
 

@@ -793,7 +793,7 @@ _TRANSFORMS = {
 def _named(
     function: Any, args: tuple, kwargs: Mapping[str, Any]
 ) -> tuple[list[tuple[int | None, str, Any]], frozenset[str]]:
-    """Return each argument (position or None, name, value), and names of plain defaults given."""
+    """Return arguments as (position or None, name, value), and names of those at plain defaults."""
     parameters: list[inspect.Parameter] = []
     with contextlib.suppress(ValueError, TypeError):  # some C functions lack a signature
         parameters = [*inspect.signature(function).parameters.values()]

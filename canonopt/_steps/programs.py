@@ -464,7 +464,8 @@ def _trace(
         program.template = template
         return None, tracing.output
     # With captured arrays, the trace may have left tracers in a copy or a new object, so `jax.jit`
-    # traces again. But if the trace has changed the user's objects, it would change them twice.
+    # traces again. But a trace that has changed the user's objects does not run again, unless it
+    # returns a new object.
     is_left = bool(reading.arrays) and (is_same or template is None)
     return reason, None if is_left else tracing.output
 
