@@ -547,7 +547,7 @@ class CompileLog:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def note_problem(self, problem: str) -> bool:
-        """Note an error of canonopt. Return True if it is new, and there are not too many yet."""
+        """Note an error of canonopt. Return False if it is known, or if the list is full."""
         is_new = problem not in self.problems and len(self.problems) < MAX_ENTRIES
         if is_new:
             self.problems.append(problem)

@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._recompiles.rules import CLEARED, HANDFUL, PAIR
+from canonopt._recompiles.rules import CLEARED, HANDFUL
 
 from ..support.counting import all_compiles, fresh, line_marked
 from ..support.generated import named_texts, pairs
@@ -254,11 +254,7 @@ OF_LENGTH = {
 
 @pytest.mark.parametrize("name", OF_LENGTH)
 @pytest.mark.parametrize(
-    ("lengths", "how"),
-    [
-        ((31, 7, 55, 8, 60, 41, 9), "changes"),
-        (range(1, 8), "grows by one"),
-    ],
+    ("lengths", "how"), [((31, 7, 55, 8, 60, 41, 9), "changes"), (range(1, 8), "grows by one")]
 )
 def test_arguments_of_many_lengths(name, lengths, how):
     pairs = [(array(n), array(5 if how == "changes" else n + 1)) for n in lengths]
@@ -268,15 +264,14 @@ def test_arguments_of_many_lengths(name, lengths, how):
             OF_LENGTH[name](*pair)
     line, (cause,) = line_of(log, name)
     told = [e.operation for e in line.entries if e.operation in re.findall(r"\w+", cause.what)]
-    assert cause.note == f"{len(lengths)} shapes: the length {how} each time"
-    assert cause.times == len(told) - len({*told}) >= len(lengths) - 1
+    assert cause.note == f"7 shapes: the length {how} each time"
+    assert cause.times == len(told) - len({*told}) >= 6
 
 
 @pytest.mark.parametrize(
     "shapes",
     [
-        [(n,) for n in range(8, 8 * HANDFUL + 1, 8)],  # few
-        [(n,) for n in range(2, 2 + PAIR + 1)],  # one by one, and few
+        [(n,) for n in range(2, 2 + HANDFUL)],  # few
         [(n, n + n % 3) for n in range(2, 12)],  # the layers of a model
     ],
 )
