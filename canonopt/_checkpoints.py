@@ -82,7 +82,7 @@ def restore_like(
     is raised as it is.
     """
     if not callable(load):
-        problem = f"load must be a function, and is of type {type(load).__name__}."
+        problem = f"load must be a function, not of type {type(load).__name__}."
         raise CheckpointError(problem, "Write restore_like(like, lambda like: load(file, like)).")
     # Equinox compares the types of leaves, so leaves that are not arrays are passed on as they are.
     template = jax.tree.map(_as_struct, like)

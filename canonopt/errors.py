@@ -193,11 +193,11 @@ IDENTITY_TEST = Reason(
     "Compare with `==`, or with None, a class or a sentinel, or make the function once.",
 )
 FINDS = Reason(
-    "may find or order objects by their identity, in a set",
+    "may look objects up or order them by identity, in a set",
     "Give the class of the object __eq__ and __hash__, or pass what is needed of it.",
 )
 INNER_JIT = Reason(
-    "passes on an object or a method, by which an inner jit may find an old trace",
+    "passes on an object or a method, for which an inner jit may hold an old trace",
     "Leave out the inner jit: the outer one compiles both. Or pass what is needed of the object.",
 )
 NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you hoist it.")
@@ -216,7 +216,7 @@ CACHE = Reason(
     "Call it outside of the function, and pass the result as an argument.",
 )
 OLD_TRACE = Reason(
-    "may go on with a trace from before a change of what it reads",
+    "may run a trace that is older than a change of what it reads",
     "Pass what can change as an argument.",
 )
 

@@ -322,7 +322,7 @@ def test_a_library_that_cannot_restore_functions():
     fix = r"Orbax and Flax cannot restore like\['activation'\], a function\. With these"
     with pytest.raises(errors.CheckpointError, match=f"leaf; EOFError: no data left\n.* {fix}"):
         canonopt.restore_like({"activation": jax.nn.relu, "w": jnp.ones(2)}, load)
-    with pytest.raises(errors.CheckpointError, match="must be a function, and is of type dict"):
+    with pytest.raises(errors.CheckpointError, match="must be a function, not of type dict"):
         canonopt.restore_like(small(), small())
 
 

@@ -328,8 +328,8 @@ def test_a_promise_makes_instances_comparable():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((Auto(),), r"needs a class, and got Auto.*register_constant\(type\(instance\)\)"),
-        ((Auto, 3), r"needs a function as key, and got 3\. Write key=lambda instance:"),
+        ((Auto(),), r"takes a class, not Auto.*register_constant\(type\(instance\)\)"),
+        ((Auto, 3), r"takes a function as key, not 3\. Write key=lambda instance:"),
     ],
 )
 def test_what_is_no_promise(arguments, message):

@@ -78,7 +78,7 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     identity. The error names the part.
     """
     if not callable(fn):
-        problem = f"canonopt.hoist needs a callable, and got {fn!r}."
+        problem = f"canonopt.hoist takes a callable, not {fn!r}."
         pytrees = "For a model or another pytree that holds callables"
         raise HoistError(problem, f"{pytrees}, write canonopt.canonicalize(model).")
     if strict and (found := read((fn,), explain=True).incomparable):

@@ -72,14 +72,14 @@ def register_constant(cls: Any = None, key: Key | None = None) -> Any:
     """
     if key is not None and not callable(key):
         raise ConstantError(
-            f"canonopt.register_constant needs a function as key, and got {key!r}.",
+            f"canonopt.register_constant takes a function as key, not {key!r}.",
             "Write key=lambda instance: (instance.a, instance.b).",
         )
     if cls is None:
         return lambda decorated: register_constant(decorated, key)
     if not isinstance(cls, type):
         raise ConstantError(
-            f"canonopt.register_constant needs a class, and got {cls!r}.",
+            f"canonopt.register_constant takes a class, not {cls!r}.",
             "For the class of an instance, write canonopt.register_constant(type(instance)).",
         )
     _promised.set(cls, (key,))

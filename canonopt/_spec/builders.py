@@ -56,7 +56,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     transformation nor a schedule.
     """
     if not callable(function):
-        problem = f"canonopt.canonical needs a function, and got {function!r}."
+        problem = f"canonopt.canonical takes a function, not {function!r}."
         fix = "Give it the factory itself, as in canonopt.canonical(optax.adam)."
         raise NotAFactoryError(problem, fix)
     if factory_of(function) is not None:

@@ -211,7 +211,7 @@ class _Converter:
                 "Write Python numbers, or canonopt.dynamic(...) of them, outside jax.jit. Or name "
                 "the array: canonopt.to_config(spec, registry={'x': ...})."
             )
-        raise ConfigError(f"{path} is {value!r}, which has no name in data.", fix, path=path)
+        raise ConfigError(f"{path} is {value!r}, which has no name to write.", fix, path=path)
 
     def read(self, data: Any, path: str) -> Any:
         """Return the value for data, which another version of Optax may have written."""
@@ -287,7 +287,7 @@ def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]
     **Raises:** `ConfigError` for a value that has no name, such as a lambda.
     """
     if not isinstance(spec, Configured):
-        problem = f"canonopt.to_config needs a spec, and got {spec!r}."
+        problem = f"canonopt.to_config takes a spec, not {spec!r}."
         raise ConfigError(problem, "Build it with canonopt, for example canonopt.adam(1e-3).")
     versions: dict[str, Data] = {"format": 1, "optax": optax.__version__}
     return {"canonopt": versions, "spec": _Converter(registry).write(spec, "spec")}
@@ -325,8 +325,8 @@ def _enveloped(data: Any) -> dict[str, Any]:
             return table
     example = {"canonopt": {"format": 1}, "spec": {"optax": "adam", "learning_rate": 0.001}}
     raise ConfigError(
-        f"The data need the form of {json.dumps(example)}, and are {_text(table)}.",
-        "Write what canonopt.to_config returns; a newer format needs a newer canonopt.",
+        f"The data must have the form {json.dumps(example)}, not {_text(table)}.",
+        "Pass what canonopt.to_config returned. If a newer canonopt wrote it, upgrade this one.",
     )
 
 
@@ -493,5 +493,5 @@ def _spec(data: Any, cls: type, registry: Registry) -> Any:
     spec = from_config(data, registry=registry) if hasattr(data, "keys") else data
     if isinstance(spec, cls):
         return spec
-    problem = f"spec is {spec!r}, and a {cls.__name__} is needed."
+    problem = f"spec must be a {cls.__name__}, not {spec!r}."
     raise ConfigError(problem, "Build one with canonopt, or write the data of one.", path="spec")

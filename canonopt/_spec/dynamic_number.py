@@ -123,7 +123,7 @@ def _refuse(self: Dynamic, *others: Any) -> Any:
     if not all(isinstance(other, NUMBERS | Dynamic) for other in others):
         return NotImplemented  # an array then calls `self.__jax_array__`
     raise DynamicSpecError(
-        f"{self!r} is a leaf of a spec: it cannot be computed with or compared.",
+        f"{self!r} is a leaf of a spec: arithmetic and comparisons are not defined for it.",
         "Pass it to a factory of canonopt, or to yours under canonopt.canonical; or compute first: "
         "canonopt.dynamic(0.1 * rate). Its value is float(number), in a trace jnp.asarray(number).",
     )
@@ -163,8 +163,8 @@ def as_dynamic(value: Any, path: str = "") -> Any:
         return value
     members: Any = value if isinstance(value, list | tuple) and value else [value]
     if not all(isinstance(member, NUMBERS) for member in members):
-        got = f"{path} is" if path else "got"
-        problem = f"canonopt.dynamic takes a number or an array, and {got} {value!r}."
+        got = f"{path}={value!r}" if path else repr(value)
+        problem = f"canonopt.dynamic takes a number or an array, not {got}."
         in_yaml = " In YAML, 1e-3 is text, and 1.0e-3 a number." if isinstance(value, str) else ""
         fix = f"Write canonopt.dynamic(1e-3).{in_yaml}"
         raise DynamicSpecError(problem, fix, path=path or None)

@@ -133,8 +133,8 @@ class Deferred(Internals):
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
             return
         raise DynamicSpecError(
-            f"{self.factory.expression} reads something that has changed since the spec was "
-            "built, and a traced value requires another call of it.",
+            f"A traced value requires another call of {self.factory.expression}, and what this "
+            "reads has changed since the spec was built.",
             "Build the spec again, or write Python numbers instead of traced ones.",
         )
 
@@ -221,8 +221,8 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     except HoldsArray:  # such as an array in a frozen dataclass
         names = [name for name, value in parameters.items() if _holds_array(value)]
         raise DynamicSpecError(
-            f"{', '.join(names)} of {factory.expression} has an array or a canonopt.dynamic "
-            "number in an object whose class is no pytree.",
+            f"{', '.join(names)} of {factory.expression} holds an array or a canonopt.dynamic "
+            "number in an object that is not a pytree.",
             "Pass the number as an argument of its own, or make the class an equinox.Module or a "
             "NamedTuple.",
             path=names[0],
@@ -382,6 +382,6 @@ def dynamic(value: Any, *names: str) -> Any:
     for path, part in (find(value, name) for name in names):
         if isinstance(part, Configured) and (inside := [*part.hyperparameters()]):
             fix = f"Name a number in it: canonopt.dynamic(spec, '{path}.{inside[0]}')."
-            raise DynamicSpecError(f"{path} is {part!r}, and no number.", fix, path=path)
+            raise DynamicSpecError(f"{path} must be a number, not {part!r}.", fix, path=path)
         changes[path] = as_dynamic(part, path)
     return value.replace(**changes)

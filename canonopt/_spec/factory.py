@@ -164,7 +164,7 @@ class Factory:
         if "dtype" in name:
             return dtype_of(value)
         if isinstance(value, str) and takes_number(self.signature.parameters[name]):
-            problem = f"{self.name} needs a number or a boolean for {name}, and got {value!r}."
+            problem = f"{name} of {self.name} must be a number or a boolean, not {value!r}."
             fix = "Write a number without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number."
             raise ParameterError(problem, fix, path=name)
         return value

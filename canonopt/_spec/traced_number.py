@@ -106,11 +106,11 @@ class TracedNumber:
         if run is not None and len(run.asked) < _MAX_QUESTIONS:
             run.asked.append(self)
             return len(run.asked) <= len(run.answers) and run.answers[len(run.asked) - 1]
-        raise _value_needed(self.name, "a Python `if`, a comparison or an assertion")
+        raise _value_needed(self.name, "a Python `if`, `while` or `assert`")
 
     __float__ = _refused("float(...)")
-    __str__ = _refused("a text")
-    __format__ = _refused("a text")
+    __str__ = _refused("str(...) or a format")
+    __format__ = _refused("str(...) or a format")
     __int__ = _refused("int(...)")
     __index__ = _refused("a shape, a range or an index")
     __array__ = _refused("a NumPy function")
@@ -129,8 +129,8 @@ def _value_needed(name: str, by: str) -> DynamicSpecError:
     """Build the error for a number whose value is needed. `name` begins with the parameter."""
     return DynamicSpecError(
         f"{name} cannot be traced: its value is needed for {by}.",
-        "Write a Python number instead of canonopt.dynamic(...): another value is another compile. "
-        "Or write the factory with jnp under canonopt.canonical.",
+        "Write a Python number instead of canonopt.dynamic(...): each value compiles once. "
+        "Or write a factory of your own that uses jnp there, with canonopt.canonical.",
         path=name.partition(" of ")[0],
     )
 

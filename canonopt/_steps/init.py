@@ -152,7 +152,7 @@ def init_like_grads(
     """
     if optim is None or not is_transformation(optim):
         raise NotATransformationError(
-            f"init_like_grads needs an optimizer, by name, and got optim={optim!r}.",
+            f"optim must be an optimizer, passed by name, not {optim!r}.",
             "Write canonopt.init_like_grads(model, loss_fn, x, y, optim=canonopt.adam(1e-3)).",
             path="optim",
         )

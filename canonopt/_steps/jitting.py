@@ -174,7 +174,7 @@ def keep_programs(limit: int) -> None:
     """
     if type(limit) is not int or limit < 0:
         raise LimitError(
-            f"canonopt.keep_programs needs an integer of at least 0, and got {limit!r}.",
+            f"canonopt.keep_programs takes an integer of at least 0, not {limit!r}.",
             "Write canonopt.keep_programs(1024).",
         )
     programs.limit = limit

@@ -482,7 +482,7 @@ return functools.lru_cache(lambda: 2)
 = pass the result as an argument\.
 ### jitted function of a global
 return jax.jit(lambda x: x * len(STABLE))
-= it may go on with a trace from before a change of what it reads\. Pass what can change as an
+= it may run a trace that is older than a change of what it reads\. Pass what can change as an
 = argument\.
 ### large array
 return captured(np.zeros(20_000))
@@ -526,7 +526,7 @@ def test_strict_names_a_tracer():
 
 @pytest.mark.parametrize("value", [3, None, "name", [len], jnp.ones(2)], ids=repr)
 def test_what_is_not_callable_cannot_be_hoisted(value):
-    message = r"hoist needs a callable, and got .*write canonopt\.canonicalize\(model\)"
+    message = r"hoist takes a callable, not .*write canonopt\.canonicalize\(model\)"
     with pytest.raises(errors.HoistError, match=message):
         hoist(value)
 

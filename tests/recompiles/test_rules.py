@@ -597,7 +597,7 @@ jax.eval_shape(step, 1.0, None)
 Held = type("Held", (), {"__init__": lambda self: vars(self).update(x=jnp.ones(1))})
 held, fit = Held(), lambda: OURS(lambda x: x + held.x * len({held}))(1.0)
 [fit() for _ in range(3)]
-= is new each time: it may find or order objects by their identity
+= is new each time: it may look objects up or order them by identity
 ### functions that are made again and differ in two items
 def make(config): return JIT(lambda x: x * config["lr"])
 [make({"seed": seed, "lr": lr})(1.0) for seed, lr in ((0, 0.1), (1, 0.1), (0, 0.2))]

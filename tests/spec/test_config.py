@@ -146,11 +146,11 @@ def test_what_is_written(spec, key, data):
 
 
 NOT_WRITTEN = [
-    (optax.adam(1e-3), None, "needs a spec, and got Gradient.* Build it with canonopt, for exam"),
+    (optax.adam(1e-3), None, "takes a spec, not Gradient.* Build it with canonopt, for exam"),
     (
         canonopt.chain(canonopt.canonical(lambda: optax.identity())()),
         "spec.args[0]",
-        r"<lambda> .*, which has no name in data\. Define it in a module, or name it: ",
+        r"<lambda> .*, which has no name to write\. Define it in a module, or name it: ",
     ),
 ]
 
@@ -202,7 +202,7 @@ def test_the_registry_names_all_functions_that_do_the_same():
     ],
 )
 def test_data_of_something_else_are_refused(data):
-    message = r"^The data need the form of {.canonopt.: .*, and are .* Write what canonopt\.to_conf"
+    message = r"^The data must have the form {.canonopt.: .*, not .* Pass what canonopt\.to_conf"
     for read in (canonopt.from_config, canonopt.fingerprint, lambda d: canonopt.diff(d, CHAIN)):
         with pytest.raises(errors.ConfigError, match=message):
             read(data)
@@ -214,7 +214,7 @@ def test_data_of_something_else_are_refused(data):
 def test_the_form_that_an_error_shows_can_be_read():
     with pytest.raises(errors.ConfigError) as caught:
         canonopt.from_config({"optax": "adam"})
-    form = str(caught.value).partition("need the form of ")[2].partition(", and are ")[0]
+    form = str(caught.value).partition("must have the form ")[2].partition(", not ")[0]
     assert canonopt.from_config(json.loads(form)) is canonopt.adam(0.001)
 
 
@@ -262,7 +262,7 @@ def test_cattrs_writes_and_reads_the_same_specs(converter):
 
 
 def test_cattrs_tells_what_is_wrong(converter):
-    with pytest.raises(errors.ConfigError, match=r"^spec is canonopt\.linear_.*, and a Spec is"):
+    with pytest.raises(errors.ConfigError, match=r"^spec must be a Spec, not canonopt\.linear_"):
         converter.structure(converter.unstructure(SCHEDULE), canonopt.Spec)
     data = converter.unstructure(EXPERIMENT)
     data["optimizer"]["spec"]["b1"] = "0.9"
@@ -336,7 +336,7 @@ MALFORMED = [
     ({"dtype": "object"}, "AttributeError: module 'jax.numpy' has no attribute 'object'"),
     ({"scalar": ["int8", 1000]}, "OverflowError: "),
     ({"scalar": ["float32", "fast"]}, "ValueError: "),
-    ({"dynamic": "1e-3"}, "spec.value: canonopt.dynamic takes a number or an array, and got"),
+    ({"dynamic": "1e-3"}, "spec.value: canonopt.dynamic takes a number or an array, not"),
     ({"dynamic": "1e-3"}, "canonopt.dynamic(1e-3). In YAML, 1e-3 is text, and 1.0e-3 a number."),
     ({"name": 3}, "spec.value is 3, which is not a name of Optax or in the registry."),
     ({"namedtuple": [{"name": "m"}, {}]}, "AttributeError: 'function' object has no attribute"),
@@ -368,9 +368,9 @@ WRONG = [
     ("weight_decy", 0.1, "weight_decy", "keyword argument 'weight_decy'. Did you mean 'weight_d"),
     ("lr", 0.1, "learning_rate", "adamw got both lr and learning_rate"),
     ("learning_rate", ..., "learning_rate", "adamw: missing a required argument: "),
-    ("learning_rate", "1e-3", "learning_rate", "boolean for learning_rate, and got '1e-3'"),
+    ("learning_rate", "1e-3", "learning_rate", "adamw must be a number or a boolean, not '1e-3'"),
     ("learning_rate", QUADRATIC, "learning_rate", "raised ValueError: "),
-    ("nesterov", "false", "nesterov", "boolean for nesterov, and got 'false'"),
+    ("nesterov", "false", "nesterov", "adamw must be a number or a boolean, not 'false'"),
 ]
 REFUSED = [("spec.value", *row) for row in MALFORMED]
 REFUSED += [
@@ -421,7 +421,7 @@ def test_what_has_no_name_is_refused(value, fix):
         with pytest.raises(errors.ConfigError) as caught:
             canonopt.to_config(canonopt.chain(holding(held)), registry=REGISTRY)
         assert caught.value.path == path and str(caught.value).startswith(f"{path} is ")
-        assert "which has no name in data." in str(caught.value)
+        assert "which has no name to write." in str(caught.value)
         assert (caught.value.fix or "").startswith(fix)
 
 

@@ -230,12 +230,12 @@ def of_one_member(function):
         (lambda x: 2.5 % x, "`%`"),
         (abs, "abs(...)"),
         (round, "round(...)"),
-        (str, "a text"),
-        ("{:.3g}".format, "a text"),
+        (str, "str(...) or a format"),
+        ("{:.3g}".format, "str(...) or a format"),
         (float, "float(...)"),
         (range, "a shape, a range or an index"),
         (math.sqrt, "float(...)"),
-        (lambda x: 1.0 if x > 0 else 0.0, "a Python `if`, a comparison or an assertion"),
+        (lambda x: 1.0 if x > 0 else 0.0, "a Python `if`, `while` or `assert`"),
     ],
 )
 def test_an_operation_that_needs_the_value_is_refused_by_name(operation, by):

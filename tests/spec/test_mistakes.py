@@ -57,14 +57,17 @@ adam(1e-3).replace(beta1=0.5) | There is no hyperparameter 'beta1'. Those of thi
 chain(clip(1.0), adam(1e-3)).replace(lr=0.1, learning_rate=0.2) | replace got two values for \
     args[1].learning_rate. Write only one of them.
 ### text in place of a number or a boolean, ParameterError
-adam('1e-3') | adam needs a number or a boolean for learning_rate, and got '1e-3'. Write a \
+adam('1e-3') | learning_rate of adam must be a number or a boolean, not '1e-3'. Write a \
     number without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number.
-sgd(0.1, nesterov='false') | boolean for nesterov, and got 'false'.
-adamw(1e-3, eps='1e-8') | boolean for eps, and got '1e-8'.
-chain(sgd(0.1)).replace(lr='fast') | boolean for learning_rate, and got 'fast'.
-canonopt.cosine_decay_schedule(1.0, '10') | boolean for decay_steps, and got '10'.
-canonopt.scale_by_distance_over_gradients(eps='0.1') | boolean for eps, and got '0.1'.
-canonopt.canonical(optax.sgd)('0.1') | boolean for learning_rate, and got '0.1'.
+sgd(0.1, nesterov='false') | nesterov of sgd must be a number or a boolean, not 'false'.
+adamw(1e-3, eps='1e-8') | eps of adamw must be a number or a boolean, not '1e-8'.
+chain(sgd(0.1)).replace(lr='fast') | learning_rate of sgd must be a number or a boolean, not 'fast'.
+canonopt.cosine_decay_schedule(1.0, '10') | decay_steps of cosine_decay_schedule must \
+    be a number or a boolean, not '10'.
+canonopt.scale_by_distance_over_gradients(eps='0.1') | eps of \
+    scale_by_distance_over_gradients must be a number or a boolean, not '0.1'.
+canonopt.canonical(optax.sgd)('0.1') | learning_rate of sgd must \
+    be a number or a boolean, not '0.1'.
 ### names of hyperparameters, ParameterError
 dynamic(adam(0.1), 'learnin_rate') | There is no hyperparameter 'learnin_rate'. Did you mean \
     'learning_rate'? Those of this spec are: learning_rate, b1, b2, eps, eps_root
@@ -78,15 +81,17 @@ dynamic(sgd(0.1)) | canonopt.dynamic takes a number, or a spec and names of its 
     Write canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate').
 dynamic(optax.sgd(0.1), 'lr') | Build the optimizer with canonopt in place of optax.
 round(dynamic(0.1)) | canonopt.dynamic(0.1) is a leaf of a spec
-dynamic(scheduled(0.1), 'args[1].lr') | and no number. Name a number in it: canonopt.dynamic(spec, \
+dynamic(scheduled(0.1), 'args[1].lr') | args[1].learning_rate must be a number, not \
+    canonopt.warmup_cosine_decay_schedule(
+dynamic(scheduled(0.1), 'args[1].lr') | Name a number in it: canonopt.dynamic(spec, \
     'args[1].learning_rate.init_value').
-2 * dynamic(0.1) | canonopt.dynamic(0.1) is a leaf of a spec: it cannot be computed with or
+2 * dynamic(0.1) | canonopt.dynamic(0.1) is a leaf of a spec: arithmetic and comparisons are not
 -dynamic(0.1) | under canonopt.canonical; or compute first: canonopt.dynamic(0.1 * rate).
 optax.adam(dynamic(0.1)) | Pass it to a factory of canonopt, or to yours under canonopt.canonical
-adam(Frozen(dynamic(0.1))) | learning_rate of canonopt.adam has an array or a canonopt.dynamic \
-    number in an object whose class is no pytree. Pass the number as an argument of its own, or
+adam(Frozen(dynamic(0.1))) | learning_rate of canonopt.adam holds an array or a canonopt.dynamic \
+    number in an object that is not a pytree. Pass the number as an argument of its own, or
 dynamic(0.1) > 0 | canonopt.dynamic(0.1) is a leaf of a spec
-dynamic(sgd(0.1), 'momentum') | takes a number or an array, and momentum is None. Write \
+dynamic(sgd(0.1), 'momentum') | takes a number or an array, not momentum=None. Write \
     canonopt.dynamic(1e-3).
 dynamic(2**40) | The number is 1099511627776, which does not fit int32. Leave out canonopt.dynamic.
 dynamic(1e-40) | The number is 1e-40, which does not fit float32.

@@ -349,7 +349,7 @@ def test_why_a_function_is_not_shared_in_a_context_of_a_library():
 def test_why_an_object_in_a_set_is_not_compared():
     counter = Counter()
     (found,) = read_call(lambda x: x * len({counter}), explain=True).incomparable
-    assert found.why == "may find or order objects by their identity, in a set"
+    assert found.why == "may look objects up or order them by identity, in a set"
 
 
 x, three = jnp.float32(2.0), jnp.arange(3.0)
