@@ -127,7 +127,7 @@ class Leaf:
     stores: frozenset[str] = frozenset()  # the outer variables that a function may change
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
     is_own: bool = False  # whether it is a part of the value itself, or of records in it
-    is_of_module: bool = False  # whether it is a function of a module, which `hoist` returns
+    is_of_module: bool = False  # whether a module has it, so that `hoist` returns it
 
     @property
     def is_static(self) -> bool:
@@ -311,9 +311,9 @@ def static_leaf(
     with contextlib.suppress(Exception):  # an attribute of a user's class may raise any error
         kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
         facts["made"] = _made(value)
+        facts["is_of_module"] = callable(value) and is_constant(value)
         if isinstance(value, types.FunctionType):
             facts["code"] = key_of(_unchecked_code(value))
-            facts["is_of_module"] = is_constant(value)
         if not is_part:
             _add_parts(value, budget, facts["parts"])
             facts["stores"] = _stores(value, facts["parts"])

@@ -5,6 +5,8 @@ of the call ends with `# here`. More of them are in `tests/reports`.
 """
 
 import re
+import sys
+import types
 import warnings
 
 import jax
@@ -175,6 +177,17 @@ def step(config, x):
 
 for _ in range(2):
     step(Config(lambda x: x * 2), ones)  # here
+### jitted functions that a loop of the script defines again
+# hint: build act once, or as canonopt.hoist(function) where it is made
+@functools.partial(jax.jit, static_argnums=0)
+def step(act, x):
+    return act(x)
+
+for _ in range(3):
+    @jax.jit
+    def act(x):
+        return x * 2
+    results.append(step(act, ones))  # here
 ### a spec with another mask
 # hint: give tx.args[0].mask['w'] one value: it is part of the program. Or pass what changes in it \
 as an array, with tx left out of static_argnums and static_argnames, unless a shape, a range, an \
@@ -190,20 +203,23 @@ for decays in (True, False):
 SCRIPTS = {part.partition("\n")[0]: part.partition("\n")[2] for part in TEXT[4:].split("\n### ")}
 
 
-def run(source, path):
+def run(source, path, monkeypatch):
     path.write_text(source)
-    namespace = {"__name__": path.stem}
+    module = types.ModuleType(path.stem)
+    monkeypatch.setitem(sys.modules, path.stem, module)
     with canonopt.compile_log() as log, warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="(flax|orbax)")
-        exec(compile(source, str(path), "exec"), namespace)
+        exec(compile(source, str(path), "exec"), vars(module))
     (step,) = (found for found in log.functions if found.name in ("step", "<lambda>"))
-    return step, namespace["results"]
+    return step, module.results
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_line_that_is_printed_works_when_pasted_and_else_there_are_words(name, tmp_path):
+def test_the_line_that_is_printed_works_when_pasted_and_else_there_are_words(
+    name, tmp_path, monkeypatch
+):
     body = SCRIPTS[name]
-    step, before = run(f"{PREAMBLE}{body}", tmp_path / "script.py")
+    step, before = run(f"{PREAMBLE}{body}", tmp_path / "script.py", monkeypatch)
     assert step.traces + step.compiles > 2
     lines = [line for cause in step.causes() for line in cause.lines(in_full=True)]
     told = [line for line in dict.fromkeys(lines) if line.startswith(("write: ", "hint: "))]
@@ -211,7 +227,7 @@ def test_the_line_that_is_printed_works_when_pasted_and_else_there_are_words(nam
     written = [line.removeprefix("write: ") for line in told if line.startswith("write: ")]
     if written:
         source = scripts.with_lines(f"{PREAMBLE}{body}", written)
-        fixed, after = run(source, tmp_path / "fixed.py")
+        fixed, after = run(source, tmp_path / "fixed.py", monkeypatch)
         assert (fixed.traces, fixed.compiles) == (1, 1), str(fixed.entries[-1].told)
         for one, other in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6)
