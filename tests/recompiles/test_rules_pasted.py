@@ -65,6 +65,14 @@ state = jax.device_put({"n": ones, "mu": ones}, {"n": everywhere, "mu": on_host}
 for _ in range(2):
     results.append(step(state))  # here
     state = jax.device_put(state, on_host)
+### a momentum that comes back from the host, on one device
+# hint: put momentum in one place before the first call: with one sharding, by jax.device_put, or \
+eqx.filter_shard for a model
+step = jax.jit(lambda momentum: jax.device_put(momentum, jax.memory.Space.Device))
+on_host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
+momentum = jax.device_put(ones, on_host)
+for _ in range(2):
+    momentum = step(momentum)  # here
 ### a model with a function, on another device
 # write: net = eqx.filter_shard(net, jax.devices()[0])
 # hint: put model in one place before the first call: with one sharding, by jax.device_put, or \
