@@ -80,6 +80,20 @@ opt_state = tx.init(model)
 for _ in range(3):
     model, opt_state = step(model, opt_state)  # here
 results.append(model["w"].shape[0])
+### a number of segments that each batch counts
+# patrick-kidger/equinox/issues/903
+# step: 3 traces, by count: static value
+# hint: one value|fixed|same|constant|pad|bound|largest|array
+# - int(segments.max()) + 1
+# + 4
+@eqx.filter_jit
+def step(x, segments, count):
+    return jax.ops.segment_sum(x, segments, num_segments=count).max()
+
+x = np.arange(4, dtype=np.float32)
+for last in (1, 3, 2):
+    segments = np.asarray([0, 1, 1, last], np.int32)
+    results.append(step(x, segments, int(segments.max()) + 1))  # here
 ## flax
 ### a step of nnx that is defined in a fit function
 # google/flax/issues/4045
@@ -121,6 +135,70 @@ for lr in (0.1, 0.2, 0.3):
     for _ in range(2):
         step(model, optimizer, np.ones((2, 3), np.float32))  # here
     results.append(model.kernel[...])
+### the intermediates of a Linen module that are fed back
+# google/flax/issues/1227
+# forward: 5 traces, by variables['intermediates']['h'][i]: structure
+# and by variables[i]: structure
+# hint: pop|drop|remove|leave out|without
+# - variables = {**variables, **updated}
+# + variables = {**variables, "batch_stats": updated["batch_stats"]}
+import flax.linen as nn
+
+
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = nn.Dense(4)(x)
+        x = nn.BatchNorm(use_running_average=False)(x)
+        self.sow("intermediates", "h", x)
+        return x.mean()
+
+
+@jax.jit
+def forward(variables, xs):
+    return Net().apply(variables, xs, mutable=["batch_stats", "intermediates"])
+
+
+xs = np.linspace(0, 1, 24, dtype=np.float32).reshape(8, 3)
+variables = Net().init(jax.random.key(0), xs)
+variables = {"params": variables["params"], "batch_stats": variables["batch_stats"]}
+for _ in range(5):
+    out, updated = forward(variables, xs)  # here
+    variables = {**variables, **updated}
+    results.append(variables["batch_stats"]["BatchNorm_0"]["mean"])
+### a trainer class whose step has a static self
+# jax-ml/jax/issues/9672
+# step: 3 traces, by self: static value
+# hint: __eq__|__hash__|frozen|dataclass|pytree|canonopt|once|outside|same object
+# - class Trainer:
+# -     def __init__(self, momentum):
+# -         self.momentum = momentum
+# + import dataclasses
+# +
+# +
+# + @dataclasses.dataclass(frozen=True)
+# + class Trainer:
+# +     momentum: float
+class Trainer:
+    def __init__(self, momentum):
+        self.momentum = momentum
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, params, trace, batch):
+        grads = jax.grad(lambda p: jnp.mean((batch @ p - 1) ** 2))(params)
+        trace = self.momentum * trace + grads
+        return params - 0.1 * trace, trace
+
+    def fit(self, params, batches):
+        trace = jnp.zeros_like(params)
+        for batch in batches:
+            params, trace = self.step(params, trace, batch)  # here
+        return params
+
+
+batches = np.linspace(0, 1, 60, dtype=np.float32).reshape(5, 4, 3)
+for fold in range(3):
+    results.append(Trainer(momentum=0.9).fit(params, np.roll(batches, fold, 0)))
 ## jax
 ### a number that becomes a strong array
 # jax-ml/jax/issues/4274
@@ -173,18 +251,6 @@ data = np.ones((10, 2), np.float32)
 for _ in range(2):
     for start in range(0, 10, 4):
         results.append(step(data[start : start + 4]))  # here
-### a batch that is a tuple, then a list
-# jax-ml/jax/pull/27980
-# step: 2 traces, by batch: structure
-# hint: one structure
-# - [x, x]
-# + (x, x)
-@jax.jit
-def step(batch):
-    return batch[0] + batch[1]
-
-for batch in ((x, x), [x, x], (x, x)):
-    results.append(step(batch))  # here
 ### committed parameters and a fresh optimizer state
 # jax-ml/jax/issues/15924
 # step: 1 traces, 2 compiles, by opt_state[0].trace: commitment
@@ -361,337 +427,6 @@ def fit(data):
     return params
 
 results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
-## optax
-### an optimizer with another learning rate
-# google-deepmind/optax/issues/577
-# step: 3 traces, by optim: transformation
-# hint: canonopt.dynamic
-# - @functools.partial(jax.jit, static_argnums=0)
-# + @jax.jit
-# - optim = optax.adam(lr)
-# + optim = canonopt.adam(canonopt.dynamic(lr))
-@functools.partial(jax.jit, static_argnums=0)
-def step(optim, params):
-    state = optim.init(params)
-    updates, state = optim.update(jnp.ones_like(params), state)
-    return optax.apply_updates(params, updates), state
-
-for lr in (3e-3, 1e-3, 3e-4):
-    optim = optax.adam(lr)
-    results.append(step(optim, np.zeros(3, np.float32)))  # here
-### a step that is made around an optimizer
-# google-deepmind/optax/issues/353
-# step: 3 traces, by the function itself: function
-def make_step(tx):
-    @jax.jit
-    def step(params, opt_state):
-        updates, opt_state = tx.update(params, opt_state, params)
-        return optax.apply_updates(params, updates), opt_state
-
-    return step
-
-for _ in range(3):
-    params = jnp.asarray(np.ones(3, np.float32))
-    optim = optax.adam(1e-3)
-    run = make_step(optim)
-    results.append(run(params, optim.init(params))[0])  # here
-### a line search that runs outside of a jit
-# google-deepmind/optax/issues/1171
-# while: 3 compiles at the line, by the operation: function
-# hint: canonopt.jit around the whole \(filter_jit if it takes functions\)
-# + update = canonopt.jit(
-# +     lambda g, s, x, v: tx.update(g, s, x, value=v, grad=g, value_fn=loss)
-# + )
-# - tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)
-# + update(grad, state, x, value)
-def loss(x):
-    return (x**2).sum()
-
-tx = optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(max_backtracking_steps=2))
-x = jnp.asarray(np.ones(2, np.float32))
-state = tx.init(x)
-gradient = jax.jit(jax.value_and_grad(loss))
-for _ in range(3):
-    value, grad = gradient(x)
-    updates, state = tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)  # here
-    x = optax.apply_updates(x, updates)
-    results.append(x)
-### two optimizers that are meant to be two
-# google-deepmind/optax/issues/353
-# step: 2 traces, expected, by opt_state[0]: structure and tx: transformation
-@functools.partial(jax.jit, static_argnames="tx")
-def step(params, opt_state, tx):
-    updates, opt_state = tx.update(params, opt_state, params)
-    return optax.apply_updates(params, updates)
-
-params = np.ones(3, np.float32)
-adam, sgd = optax.adam(1e-3), optax.sgd(1e-3)
-for tx in (adam, sgd, adam, sgd):
-    opt_state = tx.init(params)
-    results.append(step(params, opt_state, tx=tx))  # here
-## others
-### an attribute that is a Python float, then an array
-# PlasmaControl/DESC/pull/1963
-# step: 2 traces, by field.scale: weak type
-# hint: one dtype
-# - Field(2.0)
-# + Field(jnp.asarray(2.0, jnp.float32))
-class Field(eqx.Module):
-    scale: jax.Array | float
-
-@jax.jit
-def step(field, x):
-    return Field(field.scale * x.sum())
-
-field = Field(2.0)
-for _ in range(3):
-    field = step(field, np.ones(2, np.float32))  # here
-    results.append(field.scale)
-### a step that is compiled under a mesh and called without
-# AI-Hypercomputer/maxtext/pull/4934
-# step: 2 traces, by with mesh: context
-# hint: the same with mesh in every call, and for \.lower\(\.\.\.\)
-# - with mesh:
-# + if True:
-@jax.jit
-def step(x):
-    return x * 2
-
-x = np.ones(4, np.float32)
-with mesh:
-    step.lower(x).compile()
-for _ in range(2):
-    results.append(step(x))  # here
-## as it should be
-### an inner function, called by itself and in a trace
-# jax-ml/jax/issues/7155
-# step: 1 traces
-@jax.jit
-def step(state):
-    return 2 * state
-
-@jax.jit
-def outer(x):
-    for _ in range(10):
-        x = step(x)
-    return x
-
-state = np.arange(5, dtype=np.uint32)
-step(state)
-outer(state)  # here
-### a jitted function as a static argument of two others
-# jax-ml/jax/issues/284
-# step: 1 traces
-@jax.jit
-def step(x):
-    return x**2
-
-g = jax.jit(lambda f, x: f(x), static_argnums=0)
-h = jax.jit(lambda f, x: f(x) + 1, static_argnums=0)
-x = np.ones(4, np.float32)
-for _ in range(2):
-    step(x)
-    g(step, x)
-    h(step, x)  # here
-### a BatchNorm in a training loop
-# patrick-kidger/equinox/issues/234
-# step: 1 traces
-model, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="b", mode="ema")
-
-@eqx.filter_jit
-def step(model, state, x):
-    return jax.vmap(model, axis_name="b", in_axes=(0, None), out_axes=(0, None))(x, state)
-
-for _ in range(3):
-    _, state = step(model, state, np.ones((4, 3), np.float32))  # here
-### five buckets of lengths
-# jax-ml/jax/issues/26265
-# step: 5 traces
-@jax.jit
-def step(tokens):
-    return tokens.sum()
-
-for _ in range(2):
-    for length in (16, 32, 64, 128, 256):
-        step(np.ones((2, length), np.int32))  # here
-### a batch whose keys come in another order
-# jax-ml/jax/issues/4085
-# step: 1 traces
-@jax.jit
-def step(batch):
-    return batch["image"].sum() + batch["label"].sum()
-
-x, y = np.ones((2, 3), np.float32), np.zeros(2, np.float32)
-for batch in ({"image": x, "label": y}, {"label": y, "image": x}, dict(label=y, image=x)):
-    results.append(step(batch))  # here
-### a step that each epoch jits again, with donation
-# https://docs.jax.dev/en/latest/buffer_donation.html
-# step: 1 traces
-def step(params, x):
-    return jax.tree.map(lambda p: p - 0.1 * x.mean(), params)
-
-params = {"w": jnp.asarray(np.ones(3, np.float32))}
-for epoch in range(3):
-    train = jax.jit(step, donate_argnums=(0,))
-    for _ in range(2):
-        params = train(params, np.ones(4, np.float32))  # here
-results.append(params["w"])
-### a warm-up that looks for NaNs
-# https://docs.jax.dev/en/latest/debugging/flags.html
-# step: 1 traces
-@jax.jit
-def step(x):
-    return jnp.log(x).sum()
-
-with jax.debug_nans(True):
-    results.append(step(x))
-for _ in range(2):
-    results.append(step(x))  # here
-""",
-)
-
-# These were unseen once.
-add(
-    SCRIPTS,
-    r"""
-## as it should be
-### a sum that starts at Python's zero
-# jax-ml/jax/issues/3163
-# step: 1 traces
-@jax.jit
-def step(total, i):
-    return total + i
-
-total = 0
-for i in range(4):
-    total = step(total, i)  # here
-    results.append(total)
-### a vmap of a new lambda, operation by operation
-# jax-ml/jax/issues/7449
-# cos: 1 compiles at the line
-x = np.ones((4, 3), np.float32)
-for i in range(3):
-    results.append(jax.vmap(lambda row: jnp.cos(row))(x))  # here
-### a function that unravels, as a static argument
-# jax-ml/jax/pull/13834
-# step: 1 traces
-from jax.flatten_util import ravel_pytree
-
-@functools.partial(jax.jit, static_argnums=0)
-def step(unravel, flat):
-    return unravel(flat - 0.1)
-
-params = {"w": np.ones(3, np.float32), "b": np.zeros(2, np.float32)}
-for _ in range(3):
-    flat, unravel = ravel_pytree(params)
-    params = step(unravel, flat)  # here
-    results.append(params)
-### a Linen module that is made again, as a static argument
-# google/flax/issues/386
-# step: 1 traces
-from flax import linen
-
-@functools.partial(jax.jit, static_argnums=0)
-def step(model, params, x):
-    return model.apply(params, x).mean()
-
-x = np.ones((4, 3), np.float32)
-params = linen.Dense(2).init(jax.random.key(0), x)
-for _ in range(3):
-    model = linen.Dense(2)
-    results.append(step(model, params, x))  # here
-### a mesh and a jit that each epoch makes again
-# keras-team/keras/pull/22834
-# step: 1 traces
-def step(params, x):
-    return params - 0.1 * x.mean(0)
-
-params = np.ones(3, np.float32)
-for epoch in range(3):
-    mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
-    everywhere = NamedSharding(mesh, PartitionSpec())
-    by_rows = NamedSharding(mesh, PartitionSpec("data"))
-    train = jax.jit(step, in_shardings=(everywhere, by_rows), out_shardings=everywhere)
-    params = train(jax.device_put(params, everywhere), np.ones((4, 3), np.float32))  # here
-    results.append(params)
-### a step that calls back with a lambda
-# https://docs.jax.dev/en/latest/debugging/print_breakpoint.html
-# step: 1 traces
-seen = []
-
-@jax.jit
-def step(params, x):
-    jax.debug.callback(lambda loss: seen.append(loss), (params * x).sum())
-    return params - 0.1 * x
-
-for _ in range(3):
-    params = step(params, np.ones(3, np.float32))  # here
-    results.append(params)
-### rows that are taken by number
-# jax-ml/jax/issues/12198
-# dynamic_slice: 1 compiles at the line
-table = jnp.asarray(np.arange(12, dtype=np.float32).reshape(4, 3))
-for i in range(4):
-    results.append(table[i])  # here
-## diffrax
-### a solve of a vector field that the function defines
-# patrick-kidger/diffrax/issues/142
-# diffeqsolve: 3 compiles at the line, by terms.vector_field: callable
-# hint: once|outside|module|jit|canonicalize
-# + def decay(t, y, args):
-# +     return -0.1 * y
-# +
-# -     def decay(t, y, args):
-# -         return -0.1 * y
-import diffrax
-
-def solve(start):
-    def decay(t, y, args):
-        return -0.1 * y
-
-    return diffrax.diffeqsolve(  # here
-        diffrax.ODETerm(decay), diffrax.Euler(), t0=0.0, t1=1.0, dt0=0.25, y0=start
-    ).ys
-
-results = [solve(jnp.full(2, i, jnp.float32)) for i in range(3)]
-## equinox
-### a number of segments that each batch counts
-# patrick-kidger/equinox/issues/903
-# step: 3 traces, by count: static value
-# hint: one value|fixed|same|constant|pad|bound|largest|array
-# - int(segments.max()) + 1
-# + 4
-@eqx.filter_jit
-def step(x, segments, count):
-    return jax.ops.segment_sum(x, segments, num_segments=count).max()
-
-x = np.arange(4, dtype=np.float32)
-for last in (1, 3, 2):
-    segments = np.asarray([0, 1, 1, last], np.int32)
-    results.append(step(x, segments, int(segments.max()) + 1))  # here
-## flax
-### a model that is trained and evaluated
-# https://flax.readthedocs.io/en/stable/guides/view.html
-# step: 2 traces, expected, by model.dropout.deterministic: static value
-class Model(nnx.Module):
-    def __init__(self, rngs):
-        self.linear = nnx.Linear(3, 2, rngs=rngs)
-        self.dropout = nnx.Dropout(0.5, rngs=rngs)
-
-    def __call__(self, x):
-        return self.dropout(self.linear(x))
-
-@nnx.jit
-def step(model, x):
-    return (model(x) ** 2).mean()
-
-model = Model(nnx.Rngs(0))
-for epoch in range(2):
-    model.train()
-    results.append(step(model, np.ones((4, 3), np.float32)))
-    model.eval()
-    results.append(step(model, np.ones((4, 3), np.float32)))  # here
-## jax
 ### a bound that is a float at first and NumPy's after a fit
 # PlasmaControl/DESC/pull/1963
 # step: 2 traces, by bound: weak type
@@ -710,22 +445,6 @@ for _ in range(3):
     clipped = step(x, bound)  # here
     bound = np.asarray(clipped).max() - 0.5
     results.append(clipped)
-### a key that a checkpoint gives back as its data
-# google/orbax/issues/620
-# step: 2 traces, by key: dtype
-# hint: wrap_key_data|typed|key
-# - key = jnp.asarray(saved)
-# + key = jax.random.wrap_key_data(saved)
-@jax.jit
-def step(key, x):
-    return x + jax.random.uniform(key, x.shape)
-
-key = jax.random.key(7)
-results = [step(key, x)]  # here
-saved = np.asarray(jax.random.key_data(key))
-for _ in range(2):
-    key = jnp.asarray(saved)
-    results.append(step(key, x))
 ### a recurrent cell that gets no state at first
 # google/flax/issues/16
 # step: 2 traces, expected, by hidden: none
@@ -914,7 +633,116 @@ for length in (2, 5, 3, 7):
     tokens = np.arange(length, dtype=np.int32)
     padded = jnp.pad(tokens, (0, 8 - length))  # here
     results.append(step(padded))
+### a wrapper that keeps the final observation in step but not in reset
+# google-deepmind/mujoco_playground/pull/350
+# env_step: 2 traces, expected, by state['info'][i]: structure
+# hint: same (keys|structure)|key|structure|reset|initial|missing
+# -         return {"obs": obs, "info": {"first_obs": obs}}
+# +         return {"obs": obs, "info": {"first_obs": obs, "final_obs": jnp.zeros_like(obs)}}
+class AutoResetWrapper:
+    def reset(self, key):
+        obs = jax.random.normal(key, (4,))
+        return {"obs": obs, "info": {"first_obs": obs}}
+
+    def step(self, state, action):
+        obs = 0.9 * state["obs"] + action
+        done = jnp.abs(obs).max() > 1.5
+        info = {"first_obs": state["info"]["first_obs"], "final_obs": obs}
+        return {"obs": jnp.where(done, info["first_obs"], obs), "info": info}
+
+env = AutoResetWrapper()
+
+@jax.jit
+def env_step(state, action):
+    return env.step(state, action)
+
+state = env.reset(jax.random.key(0))
+for t in range(6):
+    state = env_step(state, 0.1 * jnp.ones(4))  # here
+    results.append(state["obs"])
+### an evaluation that is done on another device by default
+# https://docs.jax.dev/en/latest/_autosummary/jax.default_device.html
+# score: 2 traces, expected, by jax_default_device: context
+@jax.jit
+def score(weights, batch):
+    logits = jnp.tanh(batch * weights)
+    return -jnp.mean((logits - 0.5) ** 2)
+
+weights = np.array([0.1, 0.2, 0.3], np.float32)
+for epoch in range(4):
+    weights = weights + np.float32(0.05)
+    train_score = score(weights, x)
+    with jax.default_device(jax.devices()[1]):
+        eval_score = score(weights, 2 * x)  # here
+    results.append(np.stack([train_score, eval_score]))
 ## optax
+### an optimizer with another learning rate
+# google-deepmind/optax/issues/577
+# step: 3 traces, by optim: transformation
+# hint: canonopt.dynamic
+# - @functools.partial(jax.jit, static_argnums=0)
+# + @jax.jit
+# - optim = optax.adam(lr)
+# + optim = canonopt.adam(canonopt.dynamic(lr))
+@functools.partial(jax.jit, static_argnums=0)
+def step(optim, params):
+    state = optim.init(params)
+    updates, state = optim.update(jnp.ones_like(params), state)
+    return optax.apply_updates(params, updates), state
+
+for lr in (3e-3, 1e-3, 3e-4):
+    optim = optax.adam(lr)
+    results.append(step(optim, np.zeros(3, np.float32)))  # here
+### a step that is made around an optimizer
+# google-deepmind/optax/issues/353
+# step: 3 traces, by the function itself: function
+def make_step(tx):
+    @jax.jit
+    def step(params, opt_state):
+        updates, opt_state = tx.update(params, opt_state, params)
+        return optax.apply_updates(params, updates), opt_state
+
+    return step
+
+for _ in range(3):
+    params = jnp.asarray(np.ones(3, np.float32))
+    optim = optax.adam(1e-3)
+    run = make_step(optim)
+    results.append(run(params, optim.init(params))[0])  # here
+### a line search that runs outside of a jit
+# google-deepmind/optax/issues/1171
+# while: 3 compiles at the line, by the operation: function
+# hint: canonopt.jit around the whole \(filter_jit if it takes functions\)
+# + update = canonopt.jit(
+# +     lambda g, s, x, v: tx.update(g, s, x, value=v, grad=g, value_fn=loss)
+# + )
+# - tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)
+# + update(grad, state, x, value)
+def loss(x):
+    return (x**2).sum()
+
+tx = optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(max_backtracking_steps=2))
+x = jnp.asarray(np.ones(2, np.float32))
+state = tx.init(x)
+gradient = jax.jit(jax.value_and_grad(loss))
+for _ in range(3):
+    value, grad = gradient(x)
+    updates, state = tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)  # here
+    x = optax.apply_updates(x, updates)
+    results.append(x)
+### two optimizers that are meant to be two
+# google-deepmind/optax/issues/353
+# step: 2 traces, expected, by opt_state[0]: structure and tx: transformation
+@functools.partial(jax.jit, static_argnames="tx")
+def step(params, opt_state, tx):
+    updates, opt_state = tx.update(params, opt_state, params)
+    return optax.apply_updates(params, updates)
+
+params = np.ones(3, np.float32)
+adam, sgd = optax.adam(1e-3), optax.sgd(1e-3)
+for tx in (adam, sgd, adam, sgd):
+    opt_state = tx.init(params)
+    results.append(step(params, opt_state, tx=tx))  # here
 ### a chain with a mask that each fold builds
 # google-deepmind/optax/pull/1693
 # step: 3 traces, by optimizer: transformation
@@ -940,24 +768,282 @@ for fold in range(3):
     for _ in range(2):
         params, state = step(optimizer, params, state, np.full(3, fold, np.float32))  # here
     results.append(params)
-### an injected learning rate that a float replaces
-# google-deepmind/optax/issues/1414
-# step: 2 traces, by state.hyperparams['learning_rate']: weak type
-# hint: dtype|float32
-# - ["learning_rate"] = 0.01
-# + ["learning_rate"] = jnp.float32(0.01)
-optimizer = optax.inject_hyperparams(optax.sgd)(learning_rate=0.1)
+## others
+### an attribute that is a Python float, then an array
+# PlasmaControl/DESC/pull/1963
+# step: 2 traces, by field.scale: weak type
+# hint: one dtype
+# - Field(2.0)
+# + Field(jnp.asarray(2.0, jnp.float32))
+class Field(eqx.Module):
+    scale: jax.Array | float
 
 @jax.jit
-def step(params, state, x):
-    updates, state = optimizer.update(2 * params * x, state, params)
-    return optax.apply_updates(params, updates), state
+def step(field, x):
+    return Field(field.scale * x.sum())
 
-state = optimizer.init(params)
+field = Field(2.0)
+for _ in range(3):
+    field = step(field, np.ones(2, np.float32))  # here
+    results.append(field.scale)
+### a step that is compiled under a mesh and called without
+# AI-Hypercomputer/maxtext/pull/4934
+# step: 2 traces, by with mesh: context
+# hint: the same with mesh in every call, and for \.lower\(\.\.\.\)
+# - with mesh:
+# + if True:
+@jax.jit
+def step(x):
+    return x * 2
+
+x = np.ones(4, np.float32)
+with mesh:
+    step.lower(x).compile()
+for _ in range(2):
+    results.append(step(x))  # here
+## diffrax
+### a solve of a vector field that the function defines
+# patrick-kidger/diffrax/issues/142
+# diffeqsolve: 3 compiles at the line, by terms.vector_field: callable
+# hint: once|outside|module|jit|canonicalize
+# + def decay(t, y, args):
+# +     return -0.1 * y
+# +
+# -     def decay(t, y, args):
+# -         return -0.1 * y
+import diffrax
+
+def solve(start):
+    def decay(t, y, args):
+        return -0.1 * y
+
+    return diffrax.diffeqsolve(  # here
+        diffrax.ODETerm(decay), diffrax.Euler(), t0=0.0, t1=1.0, dt0=0.25, y0=start
+    ).ys
+
+results = [solve(jnp.full(2, i, jnp.float32)) for i in range(3)]
+## as it should be
+### an inner function, called by itself and in a trace
+# jax-ml/jax/issues/7155
+# step: 1 traces
+@jax.jit
+def step(state):
+    return 2 * state
+
+@jax.jit
+def outer(x):
+    for _ in range(10):
+        x = step(x)
+    return x
+
+state = np.arange(5, dtype=np.uint32)
+step(state)
+outer(state)  # here
+### a jitted function as a static argument of two others
+# jax-ml/jax/issues/284
+# step: 1 traces
+@jax.jit
+def step(x):
+    return x**2
+
+g = jax.jit(lambda f, x: f(x), static_argnums=0)
+h = jax.jit(lambda f, x: f(x) + 1, static_argnums=0)
+x = np.ones(4, np.float32)
+for _ in range(2):
+    step(x)
+    g(step, x)
+    h(step, x)  # here
+### a BatchNorm in a training loop
+# patrick-kidger/equinox/issues/234
+# step: 1 traces
+model, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="b", mode="ema")
+
+@eqx.filter_jit
+def step(model, state, x):
+    return jax.vmap(model, axis_name="b", in_axes=(0, None), out_axes=(0, None))(x, state)
+
+for _ in range(3):
+    _, state = step(model, state, np.ones((4, 3), np.float32))  # here
+### five buckets of lengths
+# jax-ml/jax/issues/26265
+# step: 5 traces
+@jax.jit
+def step(tokens):
+    return tokens.sum()
+
+for _ in range(2):
+    for length in (16, 32, 64, 128, 256):
+        step(np.ones((2, length), np.int32))  # here
+### a step that each epoch jits again, with donation
+# https://docs.jax.dev/en/latest/buffer_donation.html
+# step: 1 traces
+def step(params, x):
+    return jax.tree.map(lambda p: p - 0.1 * x.mean(), params)
+
+params = {"w": jnp.asarray(np.ones(3, np.float32))}
+for epoch in range(3):
+    train = jax.jit(step, donate_argnums=(0,))
+    for _ in range(2):
+        params = train(params, np.ones(4, np.float32))  # here
+results.append(params["w"])
+### a warm-up that looks for NaNs
+# https://docs.jax.dev/en/latest/debugging/flags.html
+# step: 1 traces
+@jax.jit
+def step(x):
+    return jnp.log(x).sum()
+
+with jax.debug_nans(True):
+    results.append(step(x))
+for _ in range(2):
+    results.append(step(x))  # here
+""",
+)
+
+# These were unseen once.
+add(
+    SCRIPTS,
+    r"""
+### a sum that starts at Python's zero
+# jax-ml/jax/issues/3163
+# step: 1 traces
+@jax.jit
+def step(total, i):
+    return total + i
+
+total = 0
 for i in range(4):
-    if i == 2:
-        state.hyperparams["learning_rate"] = 0.01
-    params, state = step(params, state, np.ones(3, np.float32))  # here
+    total = step(total, i)  # here
+    results.append(total)
+### a vmap of a new lambda, operation by operation
+# jax-ml/jax/issues/7449
+# cos: 1 compiles at the line
+x = np.ones((4, 3), np.float32)
+for i in range(3):
+    results.append(jax.vmap(lambda row: jnp.cos(row))(x))  # here
+### a function that unravels, as a static argument
+# jax-ml/jax/pull/13834
+# step: 1 traces
+from jax.flatten_util import ravel_pytree
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(unravel, flat):
+    return unravel(flat - 0.1)
+
+params = {"w": np.ones(3, np.float32), "b": np.zeros(2, np.float32)}
+for _ in range(3):
+    flat, unravel = ravel_pytree(params)
+    params = step(unravel, flat)  # here
     results.append(params)
+### a Linen module that is made again, as a static argument
+# google/flax/issues/386
+# step: 1 traces
+from flax import linen
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(model, params, x):
+    return model.apply(params, x).mean()
+
+x = np.ones((4, 3), np.float32)
+params = linen.Dense(2).init(jax.random.key(0), x)
+for _ in range(3):
+    model = linen.Dense(2)
+    results.append(step(model, params, x))  # here
+### a mesh and a jit that each epoch makes again
+# keras-team/keras/pull/22834
+# step: 1 traces
+def step(params, x):
+    return params - 0.1 * x.mean(0)
+
+params = np.ones(3, np.float32)
+for epoch in range(3):
+    mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    by_rows = NamedSharding(mesh, PartitionSpec("data"))
+    train = jax.jit(step, in_shardings=(everywhere, by_rows), out_shardings=everywhere)
+    params = train(jax.device_put(params, everywhere), np.ones((4, 3), np.float32))  # here
+    results.append(params)
+### a step that calls back with a lambda
+# https://docs.jax.dev/en/latest/debugging/print_breakpoint.html
+# step: 1 traces
+seen = []
+
+@jax.jit
+def step(params, x):
+    jax.debug.callback(lambda loss: seen.append(loss), (params * x).sum())
+    return params - 0.1 * x
+
+for _ in range(3):
+    params = step(params, np.ones(3, np.float32))  # here
+    results.append(params)
+### rows that are taken by number
+# jax-ml/jax/issues/12198
+# dynamic_slice: 1 compiles at the line
+table = jnp.asarray(np.arange(12, dtype=np.float32).reshape(4, 3))
+for i in range(4):
+    results.append(table[i])  # here
+### a step that is compiled ahead of time and then called as usual
+# https://docs.jax.dev/en/latest/aot.html
+# step: 1 traces
+@jax.jit
+def step(params, batch):
+    grads = jax.grad(lambda p: jnp.mean((p * batch - 1.0) ** 2))(params)
+    return params - 0.1 * grads
+
+compiled = step.lower(params, x).compile()
+print(compiled.cost_analysis() is not None)
+for i in range(5):
+    params = step(params, x)  # here
+    results.append(params)
+### a leapfrog that takes the gradient of a jitted density each time
+# blackjax-devs/blackjax/pull/711
+# logdensity: 1 traces, 2 compiles
+@jax.jit
+def logdensity(q):
+    return -0.5 * jnp.sum(q**2) - jnp.sum(jnp.cos(q))
+
+def leapfrog(q, p, step_size):
+    p = p + 0.5 * step_size * jax.grad(logdensity)(q)  # here
+    q = q + step_size * p
+    return q, p
+
+q, p = params, jnp.ones(3)
+for i in range(6):
+    q, p = leapfrog(q, p, jnp.float32(0.1))
+    results.append(q)
+### a filter that scans eagerly with one body for many series
+# jax-ml/jax/issues/14743
+# scan: 1 compiles at the line
+transition, noise = jnp.float32(0.9), jnp.float32(0.1)
+
+def kalman(carry, y):
+    mean, var = carry
+    mean, var = transition * mean, transition**2 * var + noise
+    gain = var / (var + 1.0)
+    return (mean + gain * (y - mean), (1 - gain) * var), mean
+
+prior = (jnp.zeros(()), jnp.ones(()))
+for seed in range(5):
+    series = jnp.cumsum(jax.random.normal(jax.random.key(seed), (30,)))
+    _, means = jax.lax.scan(kalman, prior, series)  # here
+    results.append(means)
+### a loop that looks at some steps through guards and loggers
+# https://docs.jax.dev/en/latest/transfer_guard.html
+# train: 1 traces
+import contextlib
+
+@functools.partial(jax.jit, donate_argnums=0)
+def train(params, key):
+    key, sub = jax.random.split(key)
+    batch = jax.random.normal(sub, (16, 3))
+    loss, grads = jax.value_and_grad(lambda p: jnp.mean((batch @ p) ** 2))(params)
+    return params - 0.1 * grads, key, loss
+
+key = jax.random.key(0)
+for i in range(6):
+    watch = [contextlib.nullcontext(), jax.transfer_guard("log"), jax.log_compiles()][i % 3]
+    with watch, jax.named_scope(f"step{i}"), jax.profiler.StepTraceAnnotation("train", step_num=i):
+        params, key, loss = train(params, key)  # here
+    results.append(loss)
 """,
 )
