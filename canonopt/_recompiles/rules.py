@@ -261,7 +261,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "dtype" and d.before.is_key != d.after.is_key,
-        "make {d.path} by one function: jax.random.key, or jax.random.PRNGKey",
+        "make {d.path} by one function: jax.random.key, jax.random.PRNGKey, or for the data of a "
+        "saved key jax.random.wrap_key_data",
     ),
     Rule(
         lambda d: d.kind == "dtype" and d.new.in_state(d.place),

@@ -115,26 +115,6 @@ def fit(model, x):
 
 model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
 results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
-### an optimizer of nnx for each of three rates
-# https://flax.readthedocs.io/en/latest/api_reference/flax.nnx/training/optimizer.html
-# step: 3 traces, by optimizer.tx: transformation
-# hint: canonopt.dynamic.* for numbers that change, in a subclass of nnx.Optimizer that says .tx
-# + class Optimizer(nnx.Optimizer):
-# +     tx: object = nnx.data()
-# +
-# - nnx.Optimizer(model, optax.adam(lr)
-# + Optimizer(model, canonopt.adam(canonopt.dynamic(lr))
-@nnx.jit
-def step(model, optimizer, x):
-    grads = nnx.grad(lambda m: (m(x) ** 2).mean())(model)
-    optimizer.update(model, grads)
-
-for lr in (0.1, 0.2, 0.3):
-    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.adam(lr), wrt=nnx.Param)
-    for _ in range(2):
-        step(model, optimizer, np.ones((2, 3), np.float32))  # here
-    results.append(model.kernel[...])
 ### the intermediates of a Linen module that are fed back
 # google/flax/issues/1227
 # forward: 5 traces, by variables['intermediates']['h'][i]: structure
@@ -223,23 +203,6 @@ params = {"w": jnp.asarray(np.ones(3, np.float32)), "scale": jnp.full(3, 1.0)}
 for _ in range(3):
     params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
-### a batch of NumPy's float64 with x64
-# jax-ml/jax/issues/22688
-# step: 2 traces, by params: dtype
-# hint: one dtype
-# - jnp.ones(3, jnp.float32)
-# + jnp.ones(3)
-jax.config.update("jax_enable_x64", True)
-
-@jax.jit
-def step(params, batch):
-    return params - 0.1 * (params - batch)
-
-params = jnp.ones(3, jnp.float32)
-batch = np.zeros(3)
-for _ in range(3):
-    params = step(params, batch)  # here
-    results.append(params)
 ### a last minibatch that is smaller
 # jax-ml/jax/issues/803
 # step: 2 traces, expected, by x: shape
@@ -251,21 +214,6 @@ data = np.ones((10, 2), np.float32)
 for _ in range(2):
     for start in range(0, 10, 4):
         results.append(step(data[start : start + 4]))  # here
-### committed parameters and a fresh optimizer state
-# jax-ml/jax/issues/15924
-# step: 1 traces, 2 compiles, by opt_state[0].trace: commitment
-tx = optax.sgd(0.1, momentum=0.9)
-
-@jax.jit
-def step(params, opt_state):
-    updates, opt_state = tx.update(params, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state
-
-params = jax.device_put(np.ones(3, np.float32), jax.devices()[0])
-opt_state = tx.init(np.ones(3, np.float32))
-for _ in range(3):
-    params, opt_state = step(params, opt_state)  # here
-    results.append(params)
 ### a trainer with committed parameters and a loss that is a number
 # jax-ml/jax/issues/15924
 # update: 2 traces, by opt_state[0].trace['w']: commitment and metrics['loss']: weak type
@@ -427,24 +375,6 @@ def fit(data):
     return params
 
 results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
-### a bound that is a float at first and NumPy's after a fit
-# PlasmaControl/DESC/pull/1963
-# step: 2 traces, by bound: weak type
-# hint: float64|dtype|float
-# - bound = 3.0
-# + bound = np.float64(3.0)
-jax.config.update("jax_enable_x64", True)
-
-@jax.jit
-def step(x, bound):
-    return jnp.minimum(x, bound)
-
-x = np.linspace(0.0, 4.0, 5)
-bound = 3.0
-for _ in range(3):
-    clipped = step(x, bound)  # here
-    bound = np.asarray(clipped).max() - 0.5
-    results.append(clipped)
 ### a recurrent cell that gets no state at first
 # google/flax/issues/16
 # step: 2 traces, expected, by hidden: none
@@ -709,27 +639,6 @@ for _ in range(3):
     optim = optax.adam(1e-3)
     run = make_step(optim)
     results.append(run(params, optim.init(params))[0])  # here
-### a line search that runs outside of a jit
-# google-deepmind/optax/issues/1171
-# while: 3 compiles at the line, by the operation: function
-# hint: canonopt.jit around the whole \(filter_jit if it takes functions\)
-# + update = canonopt.jit(
-# +     lambda g, s, x, v: tx.update(g, s, x, value=v, grad=g, value_fn=loss)
-# + )
-# - tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)
-# + update(grad, state, x, value)
-def loss(x):
-    return (x**2).sum()
-
-tx = optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(max_backtracking_steps=2))
-x = jnp.asarray(np.ones(2, np.float32))
-state = tx.init(x)
-gradient = jax.jit(jax.value_and_grad(loss))
-for _ in range(3):
-    value, grad = gradient(x)
-    updates, state = tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)  # here
-    x = optax.apply_updates(x, updates)
-    results.append(x)
 ### two optimizers that are meant to be two
 # google-deepmind/optax/issues/353
 # step: 2 traces, expected, by opt_state[0]: structure and tx: transformation
@@ -769,23 +678,6 @@ for fold in range(3):
         params, state = step(optimizer, params, state, np.full(3, fold, np.float32))  # here
     results.append(params)
 ## others
-### an attribute that is a Python float, then an array
-# PlasmaControl/DESC/pull/1963
-# step: 2 traces, by field.scale: weak type
-# hint: one dtype
-# - Field(2.0)
-# + Field(jnp.asarray(2.0, jnp.float32))
-class Field(eqx.Module):
-    scale: jax.Array | float
-
-@jax.jit
-def step(field, x):
-    return Field(field.scale * x.sum())
-
-field = Field(2.0)
-for _ in range(3):
-    field = step(field, np.ones(2, np.float32))  # here
-    results.append(field.scale)
 ### a step that is compiled under a mesh and called without
 # AI-Hypercomputer/maxtext/pull/4934
 # step: 2 traces, by with mesh: context
