@@ -215,8 +215,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_of_stateful_model,
-        "make the model and its state by eqx.nn.make_with_state(Model)(...): it numbers the places "
-        "of the state, which without it are new objects in each model",
+        "make the model and its state by eqx.nn.make_with_state(Model)(...): it numbers each "
+        "StateIndex, which otherwise is a new object in each model",
     ),
     Rule(
         lambda d: d.is_static and d.is_equal_only_to_itself,
@@ -308,8 +308,8 @@ RULES: list[Rule] = [
     Rule(lambda d: d.kind == "cleared", CLEARED),
     Rule(
         lambda d: d.is_missing,
-        "import everything before the first call: a module that was imported since then, such as "
-        "equinox, added this setting to those that JAX compares",
+        "import everything before the first call: a module that was imported later, such as "
+        "equinox, added a setting that JAX compares",
     ),
     Rule(lambda d: True, "the same {d.path} in every call{d.and_lowered}"),
 ]

@@ -242,8 +242,8 @@ class _Converter:
                 return CODECS[key][2](self.read(data[key], path))
             case dict() if reserved := sorted(RESERVED & data.keys()):
                 raise ConfigError(
-                    f"{path} is {_text(data)}, and the key {reserved[0]!r} is reserved.",
-                    f'For a dict with it, write pairs: {{"dict": [["{reserved[0]}", ...]]}}.',
+                    f"{path} is {_text(data)}, which has the reserved key {reserved[0]!r}.",
+                    f'Write the dict as pairs: {{"dict": [["{reserved[0]}", ...]]}}.',
                     path=path,
                 )
             case dict():

@@ -343,8 +343,8 @@ MALFORMED = [
     ({"namedtuple": [{"name": "Size"}, {"height": 1}]}, "KeyError: 'width'"),
     (
         {"none": True, "w": 1},
-        'spec.value is {"none": true, "w": 1}, and the key \'none\' is reserved. For a dict '
-        'with it, write pairs: {"dict": [["none", ...]]}.',
+        'spec.value is {"none": true, "w": 1}, which has the reserved key \'none\'. Write '
+        'the dict as pairs: {"dict": [["none", ...]]}.',
     ),
     ({"name": "optax:adamww"}, ". Did you mean 'optax:adamw'?"),
     ({"name": "pmk:z"}, "from_config(data, registry={'pmk:z': ...})"),
