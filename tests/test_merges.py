@@ -476,6 +476,11 @@ whole, batch = PartitionSpec(), PartitionSpec("i")
 mean = jax.shard_map(mean, mesh=mesh, in_specs=(whole, batch, batch), out_specs=whole)
 functions = mean, jax.checkpoint(loss), jax.value_and_grad(loss), jax.vmap(loss, (None, 0, 0))
 return [jit(fn)(params, x, y) for fn in functions]
+### transformations of a jitted loss
+x, y = make_data(key)
+loss, params = jit(lambda *args: square_loss(*args)), make_params()
+functions = jax.grad(loss), jax.checkpoint(loss), jax.vmap(loss, (None, 0, 0)), loss
+return [jit(fn)(params, x, y) for fn in functions]
 """
 
 

@@ -140,8 +140,9 @@ def annotation_key(annotation: Any) -> Any:
 
 def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     wrapped = vars(function).get("__wrapped__")
-    # `functools.wraps` has copied the attributes that JAX keeps on the inner function.
-    copied = vars(wrapped) if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp) else {}
+    # `functools.wraps` has copied the attributes that JAX or canonopt keeps on the inner function.
+    of_jax = type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp)
+    copied = vars(wrapped) if of_jax or hasattr(type(wrapped), "__captured_options__") else {}
     attributes = {
         name: value
         for name, value in vars(function).items()
