@@ -16,6 +16,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from ._jax_internals.arrays import array_text
+from ._python_internals.libraries import attribute
 from ._python_internals.namespaces import loaded
 from ._python_internals.rebinding import captured_by
 
@@ -63,8 +64,9 @@ def _text(value: Any, depth: int) -> str:
     if isinstance(value, type):
         return value.__qualname__ if depth else f"class {value.__qualname__}"
     is_module = isinstance(value, loaded("equinox", "Module"))
-    if callable(value) and not is_module and hasattr(value, "__qualname__"):
-        return f"<function {value.__qualname__}>" if depth else f"function {value.__qualname__}"
+    name = attribute(value, "__qualname__") if callable(value) and not is_module else None
+    if name is not None:
+        return f"<function {name}>" if depth else f"function {name}"
     if not is_spec(value) and (built := built_as(value)):
         return built
     items = None if is_spec(value) else _items(value)

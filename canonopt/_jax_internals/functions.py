@@ -86,7 +86,7 @@ def jitted_by_equinox(value: Any) -> Any:
     All functions of one name share that result. Relies on the name of the class and on its
     attribute `_cached`.
     """
-    is_made_by_it = isinstance(value, loaded("equinox._jit", "_JitWrapper"))
+    is_made_by_it = issubclass(type(value), loaded("equinox._jit", "_JitWrapper"))
     return getattr(value, "_cached", None) if is_made_by_it else None
 
 

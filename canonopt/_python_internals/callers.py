@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from .libraries import attribute, is_library_code
+from .libraries import attribute, is_library_code, unwrapped
 
 # --- lines and names of code, as messages show them -----------------------------------------------
 
@@ -26,7 +26,7 @@ def place_of_line(path: str, line: int) -> str:
 
 def place_of(value: Any) -> str | None:
     """Return where a function is defined, as `file:line`, or `In[3]:1` in a notebook."""
-    code = attribute(inspect.unwrap(value) if callable(value) else value, "__code__")
+    code = attribute(unwrapped(value), "__code__")
     return place_of_line(code.co_filename, code.co_firstlineno) if code is not None else None
 
 

@@ -151,13 +151,23 @@ def place_of_module(module: types.ModuleType) -> str | None:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """Return `getattr(value, name, None)`, without running a `__getattr__` of the class."""
+    """Return `getattr(value, name, None)`, without running `__getattr__` or `__getattribute__`."""
+    kind = type(value)
     try:
-        if hasattr(type(value), "__getattr__"):
+        if hasattr(kind, "__getattr__") or isinstance(kind.__getattribute__, types.FunctionType):
             return object.__getattribute__(value, name)
         return getattr(value, name, None)
     except Exception:
         return None
+
+
+def unwrapped(value: Any) -> Any:
+    """Return the function under the wrappers of `functools.wraps`."""
+    for _ in range(64):  # an object may have an attribute of any name
+        if (inner := attribute(value, "__wrapped__")) is None:
+            break
+        value = inner
+    return value
 
 
 def is_in_place(value: Any) -> bool:

@@ -51,6 +51,7 @@ from .._python_internals.libraries import (
     attribute,
     is_library_function,
     is_library_module,
+    unwrapped,
 )
 from .._python_internals.namespaces import is_constant, loaded
 from .._python_internals.rebinding import captured_by
@@ -188,7 +189,8 @@ def node_leaf(node: Any, is_empty: bool = False) -> Leaf:
         text, facts = f"an empty {name}", (name, token, 0)
         return Leaf("node", text, facts, type=name, type_token=token)
     if kind is collections.OrderedDict:  # JAX compares its order
-        return Leaf("node", f"keys {text_of((*node,))}", (name, repr((*node,))), type=name)
+        text = f"an OrderedDict with keys {text_of((*node,))}"
+        return Leaf("node", text, (name, repr((*node,))), type=name)
     text = f"{'an' if name[0] in 'aeio' else 'a'} {name}"
     return Leaf("node", text, (name, token), type=name, type_token=token)
 
@@ -497,8 +499,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from _contents(value.func)
     elif isinstance(value, types.MethodType):
         yield from (*_contents(value.__func__), ("object", value.__self__))
-    elif callable(value) and hasattr(value, "__wrapped__"):
-        yield from _contents(inspect.unwrap(value))
+    elif callable(value) and (inner := unwrapped(value)) is not value:
+        yield from _contents(inner)
     elif fields:
         names = (field.name for field in fields if field.name != "_rebuild")
         yield from ((f"field {n!r}", getattr(value, n)) for n in names if hasattr(value, n))

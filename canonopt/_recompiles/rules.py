@@ -80,12 +80,15 @@ class Cause:
     def of(cls, changes: Iterable[Change], note: str | None = None) -> Self:
         """Return a cause with changes and their advice, each piece of advice once.
 
-        If a change has no line, the lines of other changes are not enough, and become hints.
+        If a change has no line, the lines of other changes are not enough, and become hints,
+        without their imports.
         """
         found = (*changes,)
         lines = [line for change in found for line in change.fix.splitlines()]
         is_cured = all(change.fix for change in found)
-        hints = _joined(found) + ([] if is_cured else lines)
+        hints = _joined(found)
+        if not is_cured:
+            hints += [line for line in lines if not line.startswith("import ")]
         fixes = dict.fromkeys(lines if is_cured else ())
         return cls(changes=found, note=note, hints=(*dict.fromkeys(hints),), fixes=(*fixes,))
 
@@ -156,6 +159,8 @@ class Rule(NamedTuple):
     hint: str  # a format string with facts about the difference `d`
     line: Callable[[Difference], str] = lambda d: ""
 
+
+_PLACES = ("sharding", "commitment", "memory kind")
 
 # The rules are tried in this order.
 RULES: list[Rule] = [
@@ -274,7 +279,7 @@ RULES: list[Rule] = [
         "give {d.path} one dtype in every call{d.of_updates}",
     ),
     Rule(
-        lambda d: d.kind in ("sharding", "commitment", "memory kind"),
+        lambda d: d.kind in _PLACES and (not d.new.in_state(d.place) or _placed(d)),
         "put {d.root} in one place before the first call{d.and_lowered}: with one sharding, by "
         "jax.device_put, or eqx.filter_shard for a model",
         lambda d: _placed(d),
@@ -448,7 +453,7 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     return Cause.of([Change(path, "context", text, text + OTHERS, "", _OTHERS, HANDFUL)])
 
 
-OTHERS = ", others around"
+OTHERS = ", others around it, or of another size"
 _OTHERS = "the same transformations in every call, and one size for each jax.vmap"
 # These have three lines at most, since a report does not show more of a note.
 _NO_DIFFERENCE = """\

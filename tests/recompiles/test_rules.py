@@ -92,6 +92,22 @@ jax.grad(step)(1.0), jax.hessian(step)(1.0)
 del canonopt
 [jax.jit(lambda x: x * 2)(1.0) for _ in range(3)]
 = write: import canonopt\n  write: canonopt.jit in place of jax.jit
+### another dtype where canonopt is not imported
+del canonopt
+[jax.jit(lambda x: x * 2)(jnp.ones(2, dtype)) for dtype in ("float32", "int32")]
+= hint: give x one dtype in every call\n  hint: canonopt.jit in place of jax.jit
+### a state whose leaves belong in several places
+mesh, optim = Mesh(jax.devices()[:2], "d"), optax.adam(1e-3)
+step = jax.jit(lambda grads, state: optim.update(grads, state))
+grads = jax.device_put(jnp.ones((2, 2)), NamedSharding(mesh, PartitionSpec("d")))
+state = optim.init(grads)
+for _ in range(2): _, state = step(grads, state)
+= hint: make state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before
+### a dict and an OrderedDict
+from collections import OrderedDict
+step = jax.jit(lambda x: x)
+step({"b": 1.0, "a": 2.0}), step(OrderedDict(b=1.0, a=2.0))
+= x: structure: a dict -> an OrderedDict with keys ('b', 'a')
 ### a clip of Optax around a dynamic rate
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):
