@@ -577,6 +577,10 @@ class Reader:
         if not is_library_class(cls):
             self.out += (cls.__name__, cls.__qualname__, *map(token_of, cls.__mro__))
             self.out.append(cls.__flags__ & _FLAGS)
+            # A call of an enum finds the member in a table, to which `_add_value_alias_` adds. That
+            # of a `Flag` grows by itself.
+            if isinstance(cls, enum.EnumMeta) and not issubclass(cls, enum.Flag):
+                self.out.append(len(cls._value2member_map_))
             functions = node_functions(cls)
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 

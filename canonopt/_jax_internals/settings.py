@@ -127,6 +127,7 @@ def all_settings() -> tuple[tuple[str, Hashable], ...]:
 _SWITCHES = (
     ("np.errstate", "numpy", "geterr", None),
     ("np.seterrcall", "numpy", "geterrcall", None),
+    ("np.setbufsize", "numpy", "getbufsize", None),
     ("np.printoptions", "numpy", "get_printoptions", None),
     ("warnings.filters", "warnings", "filters", None),
     ("absl.logging", "absl.logging", "get_verbosity", "-1"),

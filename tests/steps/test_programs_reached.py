@@ -361,6 +361,7 @@ def sized(value): return len(str(np.array([value])))
 -> x * attr.validators.get_disabled()
 -> x * flax.nnx.using_eager_sharding()
 -> x * sized(1.5)
+-> x * np.getbufsize()
 -> x * float(path.read_text())
 ~ chex.disable_asserts()
 ~ absl.logging.set_verbosity(1)
@@ -372,7 +373,8 @@ class Handler:
     def __reduce_ex__(self, protocol): raise TypeError("a handler with a lock is not copied")
     def write(self, text): ...
 ~ np.seterrcall(Handler())
-np.seterrcall(None)
+~ np.setbufsize(16384)
+np.seterrcall(None), np.setbufsize(8192)
 chex.enable_asserts(), absl.logging.set_verbosity(-1), attr.validators.set_disabled(False)
 np.set_printoptions(formatter=None)
 ### handlers of numpyro
@@ -706,6 +708,13 @@ class Rates(list, enum.Enum):
     SLOW = [1.0]
 -> x * Rates.SLOW[0]
 ~ Rates.SLOW[0] = 5.0
+### a value that becomes an alias of a member
+class Act(enum.Enum):
+    RELU, TANH = "relu", "tanh"
+    @classmethod
+    def _missing_(cls, value): return cls.RELU
+-> {Act.RELU: jax.nn.relu, Act.TANH: jnp.tanh}[Act("th")](x)
+~ Act._value2member_map_["th"] = Act.TANH
 ### static arguments that are equal
 for n in (1, 1.0, True, 0.0, -0.0):
     yield jit(lambda x, n: x * n, static_argnums=1)(jnp.int32(3), n)
