@@ -35,6 +35,8 @@ def placement_text(sharding: Any) -> str:
     sharding has a mesh, the mesh and its devices come after " of "; an abstract mesh has no
     devices.
     """
+    if isinstance(sharding, SingleDeviceSharding):
+        return repr(*sharding.device_set)
     if not isinstance(sharding, NamedSharding):
         return str(sharding)
     mesh, spec = sharding.mesh, sharding.spec

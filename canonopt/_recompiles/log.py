@@ -20,7 +20,7 @@ from .._texts import aligned, compiles_text
 from ..errors import UnknownFunctionError
 from .differences import differences
 from .records import FUNCTION, Call
-from .rules import CLEARED, HANDFUL, OTHERS, Cause, Change, explain
+from .rules import CLEARED, HANDFUL, OTHERS, Cause, Change, explain, few
 from .stale import StaleRead
 
 # The seconds of a program are the sum of these.
@@ -287,7 +287,9 @@ def verdict(
     is_one_by_one = growth is not None and " by one " in growth  # larger steps may be buckets
     if not is_one_by_one and max(variants, len(values)) <= most:
         noun = "programs" if variants == len(calls) + 1 else "variants"
-        return None, f"{variants} {noun} are few, {wanted[0]}"
+        others = [c.path for c in calls[0] if c.wanted < wanted[0].wanted]
+        also = f" (also {few(others)})" if others else ""
+        return None, f"{variants} {noun} are few, {wanted[0]}{also}"
     pattern = growth or (_CHANGES if variants > HANDFUL and not is_made else None)
     subject = re.sub(r"\[\d+\]$", "", first.path) if is_of_length else first.path
     return pattern and f"{subject} {pattern}", None

@@ -139,9 +139,13 @@ def _joined(changes: Iterable[Change]) -> list[str]:
         paths.setdefault(text, []).append(change.path)
     hints = []
     for text, found in paths.items():
-        named = found if len(found) <= MOST else [*found[:MOST], f"{len(found) - MOST} more"]
-        hints.append(text.replace("\0", listed(named)))
+        hints.append(text.replace("\0", few(found)))
     return [hint for hint in hints if hint]
+
+
+def few(paths: Sequence[str]) -> str:
+    """Return the first `MOST` paths and the number of others, as one text."""
+    return listed([*paths[:MOST], *[f"{len(paths) - MOST} more"] * (len(paths) > MOST)])
 
 
 # --- rules ----------------------------------------------------------------------------------------

@@ -103,6 +103,14 @@ grads = jax.device_put(jnp.ones((2, 2)), NamedSharding(mesh, PartitionSpec("d"))
 state = optim.init(grads)
 for _ in range(2): _, state = step(grads, state)
 = hint: make state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before
+### a mode and an epoch
+step = jax.jit(lambda x, mode, epoch: x * epoch, static_argnames=("mode", "epoch"))
+for epoch, mode in enumerate("abc"): step(1.0, mode, epoch)
+= expected: 3 programs are few, mode: static value: 'a' -> 'b' (also epoch)
+### several devices
+step = jax.jit(lambda x: x * 2)
+for device in jax.devices()[:3]: step(jax.device_put(1.0, device))
+= expected: 3 programs are few, x: sharding: CpuDevice(id=0) -> CpuDevice(id=1)
 ### a dict and an OrderedDict
 from collections import OrderedDict
 step = jax.jit(lambda x: x)
