@@ -28,7 +28,7 @@ from ._jax_internals.distributed import Processes, processes
 from ._jax_internals.functions import Jitted, jit_options
 from ._python_internals.bytecode import code_of, content_of_code
 from ._python_internals.libraries import is_library_class, is_library_function
-from ._python_internals.namespaces import is_dunder, is_stable
+from ._python_internals.namespaces import is_dunder, is_stable, noted
 from ._spec import Configured, Dynamic, internals_of
 from ._texts import PLAIN, differing, fields_of, text_of
 from .errors import MissingProcessError, ProcessMismatchError
@@ -222,10 +222,9 @@ class Description:
         return text, [*_methods(kind), *_attributes(value)]
 
     def _function(self, function: types.FunctionType) -> tuple[str, _Named]:
-        own = vars(function)
-        inner = own.get("__canonical_original__", own.get("__canonical_owner__"))
+        inner = noted(function, "__canonical_original__") or noted(function, "__canonical_owner__")
         if "__beartype_func" in (function.__kwdefaults__ or {}):  # its code has ids in its names
-            inner = own.get("__wrapped__")
+            inner = vars(function).get("__wrapped__")
         if inner is not None:
             return self._described(inner)
         code = _digest(repr(content_of_code(function.__code__)).encode())

@@ -4,6 +4,7 @@ import functools
 import operator
 import re
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -22,7 +23,7 @@ from .._python_internals.libraries import (
     is_known,
     is_library_function,
 )
-from .._python_internals.namespaces import is_stable
+from .._python_internals.namespaces import is_stable, noted
 from .._python_internals.rebinding import captured_by, cells_of, is_bound, rebindable_variables
 from .._python_internals.weak import token_of
 from ..errors import (
@@ -43,12 +44,12 @@ from .reader import NOW, UNBOUND, Mode, Reader, Rule, fixed, inside
 
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
-    if attributes and (original := attributes.get("__canonical_original__")) is not None:
+    if attributes and (original := noted(function, "__canonical_original__")) is not None:
         if not reader.was_seen(function, mode):  # records it: each call returns its own object
             reader.out.append("hoisted")
             reader.add(original, mode)
         return
-    if attributes and (owner := attributes.get("__canonical_owner__")) is not None:
+    if attributes and (owner := noted(function, "__canonical_owner__")) is not None:
         # A function that canonopt made has the key of its owner: `update` has the key of its spec.
         reader.out.append(function.__name__)
         reader.add(owner, fixed(inside(mode)))
@@ -140,19 +141,25 @@ def annotation_key(annotation: Any) -> Any:
 
 def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     wrapped = vars(function).get("__wrapped__")
-    # `functools.wraps` has copied the attributes that JAX or canonopt keeps on the inner function.
-    of_jax = type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp)
-    copied = vars(wrapped) if of_jax or hasattr(type(wrapped), "__captured_options__") else {}
+    # `functools.wraps` has copied what JAX or canonopt keeps on the inner function.
+    kept = {name: vars(wrapped)[name] for name in _kept_on(wrapped)}
     attributes = {
         name: value
         for name, value in vars(function).items()
-        if copied.get(name, UNBOUND) is not value and not name.startswith("__beartype")
+        if kept.get(name, UNBOUND) is not value and not name.startswith("__beartype")
     }
     is_wrapper = attributes.keys() <= {"__wrapped__"}
     if mode == "held" and not is_wrapper and not is_library_function(function):
         # Any code may give the attributes a meaning, and set them at any time.
         reader.add_identity(function, has_attributes(attributes))
     reader.add_named(attributes, mode)
+
+
+def _kept_on(wrapped: Any) -> Iterable[str]:
+    """Return the attributes of an inner function that are not of the user's function in it."""
+    if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp):
+        return vars(wrapped).keys() - getattr(wrapped.__wrapped__, "__dict__", {}).keys()
+    return getattr(type(wrapped), "__captured_fields__", ())
 
 
 def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:
@@ -163,7 +170,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
     """
     wrapped = vars(function)["__wrapped__"]
     defaults = function.__kwdefaults__ or {}
-    if defaults.get("__beartype_func") is wrapped:
+    if defaults.get("__beartype_func", UNBOUND) is wrapped:
         # The key leaves out the code of the wrapper, because its names contain ids of objects.
         reader.out.append("beartype")
         # Equal confs are one object, whose attributes change when beartype caches its `repr`.
@@ -293,12 +300,12 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _set_on(jitted: Any) -> list[str]:
-    """Return the attributes that were set on a result of our `jit`, not on the function inside."""
+    """Return the attributes that were set or deleted on a result of our `jit`."""
     if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` checks these
         return []
-    copied = getattr(jitted.__wrapped__, "__dict__", {})
-    own = {n: v for n, v in vars(jitted).items() if not n.startswith("_")}
-    return [name for name, value in own.items() if copied.get(name, UNBOUND) is not value]
+    own = {n: v for n, v in vars(jitted).items() if n not in jitted.__captured_fields__}
+    made = vars(functools.update_wrapper(types.SimpleNamespace(), jitted.__wrapped__))
+    return [n for n in made | own if made.get(n, UNBOUND) is not own.get(n, UNBOUND)]
 
 
 @_unless_stable

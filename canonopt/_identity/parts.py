@@ -18,7 +18,7 @@ import jax
 import jax.tree_util as jtu
 
 from .._jax_internals.functions import Jitted, function_of_partial, is_module_class, jit_options
-from .._python_internals.namespaces import is_stable
+from .._python_internals.namespaces import is_stable, noted
 from .._python_internals.rebinding import cells_of, is_bound
 from .instances import attributes_of, is_record, slots_of, state_of, static_fields
 from .reader import ATOMS, UNBOUND, Reading, leading_to
@@ -84,10 +84,9 @@ def closure_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _function_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    attributes = vars(function)
-    if "__canonical_owner__" not in attributes:  # `update` of a spec has an owner, and no parts
+    if noted(function, "__canonical_owner__") is None:  # `update` of a spec has no parts
         yield from closure_items(function)
-        for name, part in attributes.items():
+        for name, part in vars(function).items():
             yield "wrapped function" if name == "__wrapped__" else f"attribute {name!r}", part
 
 
@@ -207,7 +206,7 @@ _OF_CANONOPT_JIT = Kind(
     lambda value, parts: value.__reduce__()[0](*parts),  # applies our jit with the same options
 )
 _HOISTED = Kind(  # a copy is the function inside: it need not check the values again
-    lambda value: [("function", vars(value)["__canonical_original__"])],
+    lambda value: [("function", noted(value, "__canonical_original__"))],
     lambda value, parts: parts[0],
 )
 
@@ -232,7 +231,7 @@ WHOLE = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionTy
 def kind_of(value: Any) -> Kind | None:
     """Return how `value` is taken apart and made again; None if it counts as a whole."""
     kind = type(value)
-    if kind is types.FunctionType and "__canonical_original__" in vars(value):
+    if kind is types.FunctionType and noted(value, "__canonical_original__") is not None:
         return _HOISTED
     if kind in _KINDS or kind in WHOLE:
         return _KINDS.get(kind)

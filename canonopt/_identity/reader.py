@@ -580,7 +580,7 @@ class Reader:
             # A call of an enum finds the member in a table, to which `_add_value_alias_` adds. That
             # of a `Flag` grows by itself.
             if isinstance(cls, enum.EnumMeta) and not issubclass(cls, enum.Flag):
-                self.out.append(len(cls._value2member_map_))
+                self.out.append(len(vars(cls).get("_value2member_map_", ())))
             functions = node_functions(cls)
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import jax
 
-from .._python_internals.libraries import attribute, unwrapped
-
 # The name of the argument. It is a keyword, so that the other arguments keep their numbers.
 CAPTURED = "captured_by_canonopt"
 
@@ -41,7 +39,7 @@ def stand_at(call: Any, fn: Any) -> None:
 
     JAX names the innermost wrapped function. `call` wraps a stand-in, so that `fn` may be freed.
     """
-    code = attribute(unwrapped(fn), "__code__")
+    code = getattr(inspect.unwrap(fn), "__code__", None)
     if code is not None:
         call.__wrapped__ = types.SimpleNamespace(__name__=call.__name__, __code__=code)
 

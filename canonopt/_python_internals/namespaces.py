@@ -31,6 +31,18 @@ def is_mock(value: Any) -> bool:
     return isinstance(value, loaded("unittest.mock", "NonCallableMock"))
 
 
+def noted(function: types.FunctionType, name: str) -> Any:
+    """Return what canonopt has noted on a function of its own; None for any other function.
+
+    `functools.wraps` copies such a note to a wrapper, which does something else.
+    """
+    is_own = str(function.__globals__.get("__name__")).startswith(_NOTING)
+    return vars(function).get(name) if is_own else None
+
+
+_NOTING = ("canonopt._identity.", "canonopt._spec.")
+
+
 def is_stable(value: Any) -> bool:
     """Return True if `value` is a callable that a library's module has under the callable's name.
 

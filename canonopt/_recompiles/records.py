@@ -53,7 +53,7 @@ from .._python_internals.libraries import (
     is_library_module,
     unwrapped,
 )
-from .._python_internals.namespaces import is_constant, loaded
+from .._python_internals.namespaces import is_constant, loaded, noted
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
 from .._texts import (
@@ -188,11 +188,10 @@ def node_leaf(node: Any, is_empty: bool = False) -> Leaf:
     if is_empty:  # so that filling an empty dict is one difference
         text, facts = f"an empty {name}", (name, token, 0)
         return Leaf("node", text, facts, type=name, type_token=token)
+    text, facts = f"{'an' if name[0] in 'aeio' else 'a'} {name}", (name, token)
     if kind is collections.OrderedDict:  # JAX compares its order
-        text = f"an OrderedDict with keys {text_of((*node,))}"
-        return Leaf("node", text, (name, repr((*node,))), type=name)
-    text = f"{'an' if name[0] in 'aeio' else 'a'} {name}"
-    return Leaf("node", text, (name, token), type=name, type_token=token)
+        text, facts = f"an OrderedDict with keys {text_of((*node,))}", (name, repr((*node,)))
+    return Leaf("node", text, facts, type=name, type_token=token)
 
 
 def type_name(kind: type) -> str:
@@ -482,8 +481,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a value, or the values that a function reads, each with its name."""
     fields = fields_of(type(value))
     if isinstance(value, types.FunctionType):
-        value = vars(value).get("__canonical_original__", value)  # what `hoist` was given
-        if (owner := vars(value).get("__canonical_owner__")) is not None:  # the spec of an `update`
+        value = noted(value, "__canonical_original__") or value  # what `hoist` was given
+        if (owner := noted(value, "__canonical_owner__")) is not None:  # the spec of an `update`
             yield from _contents(owner)
             return
         yield from closure_items(value)

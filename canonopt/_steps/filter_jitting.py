@@ -170,6 +170,8 @@ class _FilterJitted(eqx.Module):
 
     # --- for `_identity`, which reads functions -------------------------------------------------
 
+    __captured_fields__ = ("fn", "_held", "_function")
+
     @property
     def __captured_options__(self) -> dict[str, Any]:
         return {**self._function.given, "donate": self._function.donate}

@@ -36,6 +36,8 @@ class JittedFunction(Generic[P, T]):
 
     # --- for `_identity`, which reads functions -------------------------------------------------
 
+    __captured_fields__ = ("_canonopt",)
+
     @property
     def __captured_options__(self) -> dict[str, Any]:
         return self._canonopt.options

@@ -6,13 +6,14 @@ But JAX traces a new function that does the same, so these two functions may not
 """
 
 import functools
+import inspect
 import types
 from collections.abc import Collection, Hashable
 from typing import Any
 
 from .._identity import MAX_WORDS, Reading, read
 from .._jax_internals.functions import jitted_by_equinox
-from .._python_internals.libraries import attribute, is_library_class, unwrapped
+from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap, token_of
 
 # Maps each function, or each object and each of its methods, to a hash of the values that were read
@@ -113,5 +114,5 @@ def _traced(value: Any) -> tuple[Any, str | None]:
     if not isinstance(fn, types.FunctionType):
         is_users = callable(fn) and not (isinstance(fn, type) or is_library_class(type(fn)))
         return function, _UNKNOWN if is_users else None
-    code = attribute(unwrapped(fn), "__code__")
+    code = getattr(inspect.unwrap(fn), "__code__", None)
     return function, code and f"{code.co_filename}:{code.co_firstlineno}"

@@ -715,6 +715,34 @@ class Act(enum.Enum):
     def _missing_(cls, value): return cls.RELU
 -> {Act.RELU: jax.nn.relu, Act.TANH: jnp.tanh}[Act("th")](x)
 ~ Act._value2member_map_["th"] = Act.TANH
+### wrappers of functions that canonopt made
+hoisted, optim = canonopt.hoist(lambda x: x**3), canonopt.sgd(0.5)
+def doubled(fn): return functools.wraps(fn)(lambda *args: 2 * jax.tree.leaves(fn(*args))[0])
+for wrap in (lambda fn: fn, doubled, jax.grad, jax.hessian):
+    yield jit(wrap(hoisted))(x), jit(wrap(jit(hoisted)))(x)
+for wrap in (lambda fn: fn, doubled):
+    yield jit(wrap(optim.update))(x, optim.init(x))
+### functions that say that they wrap nothing
+def make(rate):
+    def scale(x): return x * rate
+    scale.__wrapped__ = None
+    return scale
+for rate in (1.0, 5.0): yield jit(make(rate))(x)
+### attributes of a jitted function
+def make(**attributes):
+    def step(x): return x**2
+    step.rate = 2.0
+    step = jit(step)
+    vars(step).update(attributes)
+    return step
+changes = {"_rate": 3.0}, {"_rate": 5.0}, {"__name__": "renamed"}, {}, {"rate": 7.0}
+for change in changes:
+    for wrap in (lambda fn: fn, jax.grad, lambda fn: functools.wraps(fn)(lambda x: fn(x))):
+        fn = wrap(make(**change))
+        for name in ("rate", "_rate", "__name__"):
+            yield jit(lambda x, fn=fn: fn(x) * len(str(getattr(fn, name, ""))))(x)
+            yield jit(lambda x, fn=fn: fn(x) * len(str(getattr(fn, name, ""))) + 1)(x)
+            if name == "rate": del fn.rate
 ### static arguments that are equal
 for n in (1, 1.0, True, 0.0, -0.0):
     yield jit(lambda x, n: x * n, static_argnums=1)(jnp.int32(3), n)
