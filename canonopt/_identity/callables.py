@@ -304,7 +304,8 @@ def _set_on(jitted: Any) -> list[str]:
     if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` checks these
         return []
     own = {n: v for n, v in vars(jitted).items() if n not in jitted.__captured_fields__}
-    made = vars(functools.update_wrapper(types.SimpleNamespace(), jitted.__wrapped__))
+    plain: Any = types.SimpleNamespace()
+    made = vars(functools.update_wrapper(plain, jitted.__wrapped__))
     return [n for n in made | own if made.get(n, UNBOUND) is not own.get(n, UNBOUND)]
 
 
