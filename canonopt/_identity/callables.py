@@ -303,10 +303,15 @@ def _set_on(jitted: Any) -> list[str]:
     """Return the attributes that were set or deleted on a result of our `jit`."""
     if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` checks these
         return []
-    own = {n: v for n, v in vars(jitted).items() if n not in jitted.__captured_fields__}
     plain: Any = types.SimpleNamespace()
-    made = vars(functools.update_wrapper(plain, jitted.__wrapped__))
-    return [n for n in made | own if made.get(n, UNBOUND) is not own.get(n, UNBOUND)]
+    made, own = vars(functools.update_wrapper(plain, jitted.__wrapped__)), vars(jitted)
+    changed = []
+    for name in (made | own).keys() - {*jitted.__captured_fields__}:
+        one, other = made.get(name, UNBOUND), own.get(name, UNBOUND)
+        # A function that is written in C makes its name and docstring each time.
+        if one is not other and not (type(one) is type(other) is str and one == other):
+            changed.append(name)
+    return sorted(changed)
 
 
 @_unless_stable
