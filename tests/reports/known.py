@@ -715,22 +715,6 @@ def solve(start):
 
 results = [solve(jnp.full(2, i, jnp.float32)) for i in range(3)]
 ## as it should be
-### an inner function, called by itself and in a trace
-# jax-ml/jax/issues/7155
-# step: 1 traces
-@jax.jit
-def step(state):
-    return 2 * state
-
-@jax.jit
-def outer(x):
-    for _ in range(10):
-        x = step(x)
-    return x
-
-state = np.arange(5, dtype=np.uint32)
-step(state)
-outer(state)  # here
 ### a jitted function as a static argument of two others
 # jax-ml/jax/issues/284
 # step: 1 traces
@@ -745,17 +729,6 @@ for _ in range(2):
     step(x)
     g(step, x)
     h(step, x)  # here
-### a BatchNorm in a training loop
-# patrick-kidger/equinox/issues/234
-# step: 1 traces
-model, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="b", mode="ema")
-
-@eqx.filter_jit
-def step(model, state, x):
-    return jax.vmap(model, axis_name="b", in_axes=(0, None), out_axes=(0, None))(x, state)
-
-for _ in range(3):
-    _, state = step(model, state, np.ones((4, 3), np.float32))  # here
 ### five buckets of lengths
 # jax-ml/jax/issues/26265
 # step: 5 traces
@@ -766,18 +739,6 @@ def step(tokens):
 for _ in range(2):
     for length in (16, 32, 64, 128, 256):
         step(np.ones((2, length), np.int32))  # here
-### a step that each epoch jits again, with donation
-# https://docs.jax.dev/en/latest/buffer_donation.html
-# step: 1 traces
-def step(params, x):
-    return jax.tree.map(lambda p: p - 0.1 * x.mean(), params)
-
-params = {"w": jnp.asarray(np.ones(3, np.float32))}
-for epoch in range(3):
-    train = jax.jit(step, donate_argnums=(0,))
-    for _ in range(2):
-        params = train(params, np.ones(4, np.float32))  # here
-results.append(params["w"])
 ### a warm-up that looks for NaNs
 # https://docs.jax.dev/en/latest/debugging/flags.html
 # step: 1 traces
