@@ -757,17 +757,6 @@ for _ in range(2):
 add(
     SCRIPTS,
     r"""
-### a sum that starts at Python's zero
-# jax-ml/jax/issues/3163
-# step: 1 traces
-@jax.jit
-def step(total, i):
-    return total + i
-
-total = 0
-for i in range(4):
-    total = step(total, i)  # here
-    results.append(total)
 ### a vmap of a new lambda, operation by operation
 # jax-ml/jax/issues/7449
 # cos: 1 compiles at the line
@@ -788,34 +777,6 @@ for _ in range(3):
     flat, unravel = ravel_pytree(params)
     params = step(unravel, flat)  # here
     results.append(params)
-### a Linen module that is made again, as a static argument
-# google/flax/issues/386
-# step: 1 traces
-from flax import linen
-
-@functools.partial(jax.jit, static_argnums=0)
-def step(model, params, x):
-    return model.apply(params, x).mean()
-
-x = np.ones((4, 3), np.float32)
-params = linen.Dense(2).init(jax.random.key(0), x)
-for _ in range(3):
-    model = linen.Dense(2)
-    results.append(step(model, params, x))  # here
-### a mesh and a jit that each epoch makes again
-# keras-team/keras/pull/22834
-# step: 1 traces
-def step(params, x):
-    return params - 0.1 * x.mean(0)
-
-params = np.ones(3, np.float32)
-for epoch in range(3):
-    mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
-    everywhere = NamedSharding(mesh, PartitionSpec())
-    by_rows = NamedSharding(mesh, PartitionSpec("data"))
-    train = jax.jit(step, in_shardings=(everywhere, by_rows), out_shardings=everywhere)
-    params = train(jax.device_put(params, everywhere), np.ones((4, 3), np.float32))  # here
-    results.append(params)
 ### a step that calls back with a lambda
 # https://docs.jax.dev/en/latest/debugging/print_breakpoint.html
 # step: 1 traces
@@ -829,41 +790,6 @@ def step(params, x):
 for _ in range(3):
     params = step(params, np.ones(3, np.float32))  # here
     results.append(params)
-### rows that are taken by number
-# jax-ml/jax/issues/12198
-# dynamic_slice: 1 compiles at the line
-table = jnp.asarray(np.arange(12, dtype=np.float32).reshape(4, 3))
-for i in range(4):
-    results.append(table[i])  # here
-### a step that is compiled ahead of time and then called as usual
-# https://docs.jax.dev/en/latest/aot.html
-# step: 1 traces
-@jax.jit
-def step(params, batch):
-    grads = jax.grad(lambda p: jnp.mean((p * batch - 1.0) ** 2))(params)
-    return params - 0.1 * grads
-
-compiled = step.lower(params, x).compile()
-print(compiled.cost_analysis() is not None)
-for i in range(5):
-    params = step(params, x)  # here
-    results.append(params)
-### a leapfrog that takes the gradient of a jitted density each time
-# blackjax-devs/blackjax/pull/711
-# logdensity: 1 traces, 2 compiles
-@jax.jit
-def logdensity(q):
-    return -0.5 * jnp.sum(q**2) - jnp.sum(jnp.cos(q))
-
-def leapfrog(q, p, step_size):
-    p = p + 0.5 * step_size * jax.grad(logdensity)(q)  # here
-    q = q + step_size * p
-    return q, p
-
-q, p = params, jnp.ones(3)
-for i in range(6):
-    q, p = leapfrog(q, p, jnp.float32(0.1))
-    results.append(q)
 ### a filter that scans eagerly with one body for many series
 # jax-ml/jax/issues/14743
 # scan: 1 compiles at the line
