@@ -352,6 +352,16 @@ class Trainer:
 step = JIT(lambda tree: tree["x"])
 step({"x": jnp.ones(1), "none": {}}), step({"x": jnp.ones(2), "none": {}})
 = expected: 2 programs are few, tree['x']: shape: float32[1] -> float32[2]\n
+### a field that is not data
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["epoch"])
+@dataclasses.dataclass
+class State:
+    w: float
+    epoch: int
+step = jax.jit(lambda state: state.w)
+[step(State(1.0, epoch)) for epoch in range(8)]
+= state.epoch: static value: 0 -> 1
+= pass jnp.asarray(state.epoch), in a field that is not static, unless a shape
 ### rates of a spec that a function captures
 def make(optim): return JIT(lambda x: optim.update(x, optim.init(x))[0])
 [make(canonopt.adam(rate))(np.ones(1)) for rate in (0.1, 0.2, 0.3)]

@@ -750,13 +750,6 @@ with jax.debug_nans(True):
     results.append(step(x))
 for _ in range(2):
     results.append(step(x))  # here
-""",
-)
-
-# These were unseen once.
-add(
-    SCRIPTS,
-    r"""
 ### a vmap of a new lambda, operation by operation
 # jax-ml/jax/issues/7449
 # cos: 1 compiles at the line
@@ -824,5 +817,16 @@ for i in range(6):
     with watch, jax.named_scope(f"step{i}"), jax.profiler.StepTraceAnnotation("train", step_num=i):
         params, key, loss = train(params, key)  # here
     results.append(loss)
+### a BatchNorm in a training loop
+# patrick-kidger/equinox/issues/234
+# step: 1 traces
+model, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="b", mode="ema")
+
+@eqx.filter_jit
+def step(model, state, x):
+    return jax.vmap(model, axis_name="b", in_axes=(0, None), out_axes=(0, None))(x, state)
+
+for _ in range(3):
+    _, state = step(model, state, np.ones((4, 3), np.float32))  # here
 """,
 )

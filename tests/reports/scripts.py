@@ -95,6 +95,7 @@ UNSEEN: list[Script] = []
 
 def add(scripts: list[Script], text: str) -> None:
     """Add the scripts of a text."""
+    assert text.strip().startswith("## "), "the first line names the package"
     for package_and_scripts in f"\n{text}".split("\n## ")[1:]:
         package, *parts = package_and_scripts.split("\n### ")
         for part in parts:
