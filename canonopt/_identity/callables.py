@@ -156,7 +156,7 @@ def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) ->
 
 
 def _kept_on(wrapped: Any) -> Iterable[str]:
-    """Return the attributes of an inner function that are not of the user's function in it."""
+    """Return the names of the attributes that JAX or canonopt has set on an inner function."""
     if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp):
         return vars(wrapped).keys() - getattr(wrapped.__wrapped__, "__dict__", {}).keys()
     return getattr(type(wrapped), "__captured_fields__", ())

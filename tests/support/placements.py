@@ -1,6 +1,6 @@
 """Count how often a step is traced and compiled, for each kind of parameters.
 
-`tests/steps/test_leaves_placement.py` asserts the counts, `tools/accelerators.py` compiles the
+`tests/steps/test_leaves.py` asserts the counts, `tools/accelerators.py` compiles the
 placements for accelerators, and `tools/validate` runs both kinds and placements on the devices of a
 machine.
 """
