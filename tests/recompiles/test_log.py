@@ -398,6 +398,25 @@ def test_recompiles_have_the_lines_that_called():
     assert f"called at {', '.join(cause.sites)}" in "\n".join(cause.lines())
 
 
+def test_the_users_getattr_runs_only_when_the_step_reads():
+    asked = []
+
+    class Scale:
+        def __getattr__(self, name):
+            asked.append(name)
+            return 2.0
+
+        def __call__(self, x):
+            return x * self.rate
+
+    scale = Scale()
+    step = jax.jit(lambda x: scale(x))
+    with canonopt.compile_log(stale=True) as log:
+        step(1.0), step(jnp.ones(2)), step(1.0)
+    assert log["<lambda>"].traces == 2
+    assert asked == ["rate", "rate"]
+
+
 def test_what_each_step_appends_belongs_in_a_list():
     items, losses = [], jnp.zeros(0)
     with canonopt.compile_log() as log:

@@ -708,6 +708,12 @@ class Rates(list, enum.Enum):
     SLOW = [1.0]
 -> x * Rates.SLOW[0]
 ~ Rates.SLOW[0] = 5.0
+### an object that answers every name
+class Stub:
+    def __getattribute__(self, name): return rate
+stub = Stub()
+-> x * stub.lr
+~ rate = 5.0
 ### a value that becomes an alias of a member
 class Act(enum.Enum):
     RELU, TANH = "relu", "tanh"
