@@ -71,6 +71,13 @@ class AttrsConfig:
     betas: tuple[float, float] = (0.9, 0.99)
 
 
+class AttributeDict(dict):
+    """A dict whose items are attributes too, as in `ml_collections` and `omegaconf`."""
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
 class Net(nn.Module):
     features: int
     act: Callable = nn.relu
@@ -151,6 +158,11 @@ return lambda x: x * mesh.shape["data"] + len(spec)
 @jaxtyping.jaxtyped(typechecker=beartype.beartype)
 def halved(x: Float[Array, "batch n"]) -> Float[Array, "batch n"]: return x / 2
 return halved
+### checked by beartype
+factor = 3.0
+@beartype.beartype
+def scaled(x: jax.Array, times: int = 2) -> jax.Array: return factor * times * x
+return scaled
 ### flax model with a lambda
 network = Net(features=3, act=lambda x: jnp.tanh(2 * x))
 return lambda x: network.apply(
@@ -207,19 +219,21 @@ def cell_that_starts_lower():
 
 
 CONFIGS = {
-    "function of a cell": (optax.sgd, cell_that_starts_lower),
-    "enum member": (lambda cfg: optax.sgd(cfg.value), lambda: Group.HEAD),
-    "dict": (chain_of_dict, lambda: {"clip": 1.0, "trace": 0.9, "scale": -0.1}),
+    "function of a cell": (optax.sgd, cell_that_starts_lower, True),
+    "enum member": (lambda cfg: optax.sgd(cfg.value), lambda: Group.HEAD, True),
+    "dict": (chain_of_dict, lambda: {"clip": 1.0, "trace": 0.9, "scale": -0.1}, True),
     "sharding": (
         lambda cfg: optax.sgd(cfg.mesh.size),
         lambda: NamedSharding(one_device_mesh(), P()),
+        True,
     ),
+    "dict with attributes": (lambda cfg: optax.sgd(cfg.lr), lambda: AttributeDict(lr=0.1), False),
 }
 
 
-@pytest.mark.parametrize(("factory", "make"), CONFIGS.values(), ids=CONFIGS)
-def test_a_configuration_is_built_once_and_has_the_same_numbers(factory, make):
+@pytest.mark.parametrize(("factory", "make", "merges"), CONFIGS.values(), ids=CONFIGS)
+def test_a_configuration_is_built_once_and_has_the_same_numbers(factory, make, merges):
     ours, theirs = canonopt.canonical(factory)(make()), factory(make())
-    assert canonopt.canonical(factory)(make()) is ours
+    assert (canonopt.canonical(factory)(make()) is ours) == merges
     x = jnp.asarray([-1.0, 0.5, 2.0])
     assert bits(ours.update(x, ours.init(x))) == bits(theirs.update(x, theirs.init(x)))

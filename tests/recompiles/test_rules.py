@@ -135,6 +135,11 @@ step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):
     step(optax.MultiSteps(canonopt.sgd(canonopt.dynamic(lr)), 2), jnp.ones(2))
 = hint: build optim entirely from canonopt in place of optax, with canonopt.dynamic(number) for
+### a leaf that the first call adds
+step = jax.jit(lambda state: {**state, "count": state["x"].sum()})
+state = {"x": jnp.ones(2)}
+for _ in range(3): state = step(state)
+= expected: 2 programs are few, state['count']: structure: missing -> float32[]
 ### random streams of other names
 step = nnx.jit(lambda rngs: rngs.params())
 step(nnx.Rngs(0)), step(nnx.Rngs(params=0))
@@ -149,6 +154,17 @@ step = nnx.jit(lambda model, x: setattr(model, "h", nnx.Intermediate((x,))))
 model = nnx.Dict(w=nnx.Param(jnp.ones(2)))
 for _ in range(2): step(model, 1.0)
 = expected: 2 programs are few, model.h: structure: missing -> a tuple
+### a function that a loop of the script defines again
+step = eqx.filter_jit(lambda act, x: act(x))
+for _ in range(3):
+    act = lambda x: x * 2
+    step(act, 1.0)
+= hint: build act once, or as canonopt.hoist(function) where it is made
+### a function with a rule for its derivative
+square = jax.custom_jvp(lambda x: x**2)
+square.defjvps(lambda tangent, _, x: 2 * x * tangent)
+[jax.jit(lambda x: square(x))(1.0) for _ in range(3)]
+= write: canonopt.jit in place of jax.jit
 ### a list that counts
 traces = []
 def make(traces, data): return JIT(lambda x: traces.append(1) or x - data)
@@ -164,6 +180,12 @@ class Trainer:
         return x
 [Trainer().step(1.0) for _ in range(3)]
 = hint: to count traces, write canonopt.compile_log in place of self.traces
+### arrays of NumPy that an inner function reads
+def fit(x, y):
+    loss = lambda p: p * x * y
+    return jax.jit(lambda p: loss(p))(1.0)
+[fit(np.ones(2), np.ones(2)) for _ in range(2)]
+= Write x = jnp.asarray(x); y = jnp.asarray(y) before the function is made
 ### a method that keeps something
 class Keeper:
     def __init__(self): self.kept = []
@@ -259,6 +281,11 @@ make = canonopt.canonical(lambda n: optax.scale_by_schedule(lambda count: 1 - co
 def fit(optim): return OURS(lambda x: optim.update(x, optim.init(x))[0])(jnp.ones(1))
 [fit(make(canonopt.dynamic(n))) for n in (10, 20, 30)]
 = as an argument. An int in canonopt.dynamic is part of the program
+### another number beside a dynamic one
+def fit(optim): return JIT(lambda x: optim.update(x, optim.init(x), x)[0])(1.0)
+[fit(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay)) for decay in (0.1, 0.2, 0.3)]
+= weight_decay=0.1) -> function
+= hint: build optim once, with canonopt.dynamic(number) for numbers that change
 ### an optimizer that Optax did not build
 @eqx.filter_jit
 def step(x, optim): return optim.update(x, (), x)[0]
@@ -274,6 +301,21 @@ def make(scale, n=0):
     return step
 [jax.jit(make(scale))(1.0) for scale in (2.0, 3.0)]
 = with captured variable 'scale' 2.0 -> function make.<locals>.step
+### an optimizer that a function captures
+def make(tx):
+    def step(x): return tx.init(x)
+    return jax.jit(step)
+[make(optax.adam(lr))(1.0) for lr in (1e-3, 1e-3, 1e-4)]
+= step -> another object made by the same code, in make (
+= write: canonopt.jit in place of jax.jit
+= function: function make.<locals>.step with captured variable 'step_size' -0.001 -> f
+= hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) for
+=| numbers that change: the same configuration is the same object. The step that is made again
+=| needs canonopt.jit, too\n
+### what a library hides
+for _ in range(2): jax.jit(lambda x, names=iter("abc"): x)(1.0)
+= has state that canonopt cannot read.
+= Or make the function once, in a function under functools.cache.
 ### what an argument hides
 step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
 for _ in range(2): step(lambda x, names=iter("abc"): x, 1.0)
@@ -302,6 +344,10 @@ for n in range(2, 10):
     for flag in (True, False): step(np.ones(n), flag)
 = expected: 2 variants are few, flag: static value: True -> False
 = x grows by one each time
+### a flag by keyword and by position, with another value between
+step = functools.partial(jax.jit, static_argnames="flag")(lambda x, flag: x)
+step(1.0, flag=True), step(1.0, False), step(1.0, True)
+= flag: structure: by keyword -> by position
 ### a function that is the same to canonopt beside another shape
 step = canonopt.filter_jit(lambda f, x: f(x))
 [step(lambda x: x * 2, np.ones(n)) for n in range(8)]
@@ -348,6 +394,11 @@ class Trainer:
     def step(self, x): return self.optim.update(x, self.optim.init(x))[0]
 [Trainer().step(jnp.ones(1)) for _ in range(3)]
 = hint: take the jit off step, and write self.step = canonopt.filter_jit(self.step) where
+### two containers of one value
+step = jax.jit(lambda params: params["w"])
+step({"w": 1.0}), step(flax.core.freeze({"w": 1.0}))
+= params: structure: a dict -> a flax.core.frozen_dict.FrozenDict
+= hint: give params one structure from the first call on
 ### no values
 step = JIT(lambda tree: tree["x"])
 step({"x": jnp.ones(1), "none": {}}), step({"x": jnp.ones(2), "none": {}})
@@ -434,6 +485,11 @@ for part in "ab":
     with set_xla_metadata(part=part): step(1.0)
 = set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}
 = hint: the same set_xla_metadata in every call
+### a spec with a traced number, and another number
+step = jax.jit(lambda optim, x: x)
+for decay in (0.1, 0.2): step(canonopt.adamw(canonopt.dynamic(1e-3), weight_decay=decay), 1.0)
+= optim.weight_decay: static value: 0.1 -> 0.2
+= hint: write canonopt.dynamic(number) for optim.weight_decay
 ### a schedule with a traced number, and another count
 step = jax.jit(lambda optim, x: x)
 for steps in (100, 200):
@@ -509,12 +565,25 @@ step = jax.jit(lambda apply, x: apply(x), static_argnums=0)
 for wrap in (lambda apply: apply, canonopt.canonicalize):
     for _ in range(2): step(wrap(Net().apply), 1.0)
 = hint: apply is new each time: its owner, script.Net object, is a Net, which may change
+### an optimizer around another one
+step = jax.jit(lambda x, tx: tx.init({"w": x}), static_argnums=1)
+for _ in range(2):
+    step(1.0, optax.masked(optax.adamw(1e-3), {"w": True}))
+= tx: transformation: optax.masked(adamw) -> another object made by the same code\n  called at
+=| <string>:3\n  hint: build tx entirely from canonopt in place of optax: the same configuration
 ### an optimizer with a longer schedule
 step = jax.jit(lambda x, tx: tx.init({"w": x}), static_argnums=1)
 for steps in (10, 11):
     step(1.0, optax.adam(optax.cosine_decay_schedule(1e-3, steps)))
 = tx: transformation: optax.adam with captured variable 'decay_steps' 10 -> optax.adam with
 =| captured variable 'decay_steps' 11\n  called at <string>:3\n  hint: build tx entirely from
+=| canonopt in place of optax, with canonopt.dynamic(number) for numbers that change
+### a chain with another number
+step = jax.jit(lambda x, tx: tx.init({"w": x}), static_argnums=1)
+for b1 in (0.9, 0.8):
+    step(1.0, optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=b1)))
+= tx: transformation: optax.chain(clip, adamw) with captured variable 'b1' 0.9 -> optax.chain(clip,
+=| adamw) with captured variable 'b1' 0.8\n  called at <string>:3\n  hint: build tx entirely from
 =| canonopt in place of optax, with canonopt.dynamic(number) for numbers that change
 ### two NumPy arrays
 for _ in range(2):
