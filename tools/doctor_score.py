@@ -49,7 +49,7 @@ in plain JAX.
 What path and cause have to be was written by hand, from how JAX works, by somebody who knew the
 words that canonopt has for paths and kinds. Six sets are by somebody who had not seen the rules.
 This is their first run, after which the rules were mended. The last set is below; of the earlier
-ones, those scripts are kept whose kind of cause and advice no other script has.
+ones, scripts have been dropped whose kind of cause and advice another script has.
 
 | set | count, path and cause | cured | false alarms |
 | --- | --- | --- | --- |

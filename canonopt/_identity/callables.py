@@ -4,7 +4,6 @@ import functools
 import operator
 import re
 import types
-from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -142,7 +141,7 @@ def annotation_key(annotation: Any) -> Any:
 def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     wrapped = vars(function).get("__wrapped__")
     # `functools.wraps` has copied what JAX or canonopt keeps on the inner function.
-    kept = {name: vars(wrapped)[name] for name in _kept_on(wrapped)}
+    kept = {name: vars(wrapped).get(name, UNBOUND) for name in _kept_on(wrapped)}
     attributes = {
         name: value
         for name, value in vars(function).items()
@@ -155,11 +154,12 @@ def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) ->
     reader.add_named(attributes, mode)
 
 
-def _kept_on(wrapped: Any) -> Iterable[str]:
-    """Return the names of the attributes that JAX or canonopt has set on an inner function."""
+def _kept_on(wrapped: Any) -> set[str]:
+    """Return the names of attributes that JAX or canonopt has set on an inner function."""
+    own = getattr(type(wrapped), "__captured_fields__", None)
     if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp):
-        return vars(wrapped).keys() - getattr(wrapped.__wrapped__, "__dict__", {}).keys()
-    return getattr(type(wrapped), "__captured_fields__", ())
+        own = vars(wrapped).keys() - getattr(wrapped.__wrapped__, "__dict__", {}).keys()
+    return set() if own is None else {*own} | _kept_on(wrapped.__wrapped__)
 
 
 def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:

@@ -591,7 +591,8 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
         known = {*attributes_of(owner), *dir(type(owner))}
         return frozenset(f"self.{name}" for name in code.sets_attributes & known)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
-    named = (_NAMED.match(name) for name, part in parts.items() if part.type in kinds)
+    own = (name for name, part in parts.items() if part.is_own and part.type in kinds)
+    named = map(_NAMED.match, own)
     held = {found[2] for found in named if found and found[1] != "attribute"}
     return code.stores or frozenset(held if code.changes_objects else ())
 

@@ -44,7 +44,7 @@ class Suite:
     reached: int  # how many names the tests reach at least, if the change has an effect
     download: tuple[str, str] | None = None  # the repository and the tag
     expression: str = "not speed"  # for `-k`: tests that measure time fail on a busy machine
-    expected: Sequence[str] = ()  # names or errors of tests that may end differently
+    expected: Sequence[str] = ()  # tests that may end differently
 
 
 # Of the tests that take every optimizer the one that compiles little, and all tests of what builds
@@ -57,8 +57,17 @@ _LONG = "AliasTest or ContribTest or LBFGSTest or ScheduleAsLearningRateTest"
 _EQUINOX = "patrick-kidger/equinox", f"v{equinox.__version__}"
 _JAX = "jax-ml/jax", f"jax-v{jax.__version__}"
 
-# Tests expect a warning each time an optimizer is built. One that was built before gives none.
-_WARNED_ONCE = ["DeprecationWarning not triggered"]
+# These expect a warning each time an optimizer is built. A seen one is found without it. An
+# optimizer is seen as long as it lives, so which tests see one depends on the garbage collector.
+_WARNED_ONCE = [
+    "_src/alias_test.py::AliasTest::test_gradient_accumulation41",
+    "_src/alias_test.py::AliasTest::test_optimization80",
+    "_src/alias_test.py::AliasTest::test_optimization82",
+    "_src/alias_test.py::AliasTest::test_optimizers_accept_extra_args20",
+    "_src/alias_test.py::AliasTest::test_preserve_dtype41",
+    "_src/alias_test.py::AliasTest::test_state_shape_dtype_shard_stability121",
+    "_src/alias_test.py::AliasTest::test_state_shape_dtype_shard_stability122",
+]
 SUITES = {
     "optax": Suite(*("optax_factories", ["."], 120), expression="", expected=_WARNED_ONCE),
     "optax-part": Suite(
@@ -113,8 +122,7 @@ def compare(suite: Suite, source: Path | None = None) -> str | None:
         if others := [str((source or OPTAX) / test) for test in ends if ends[test] != "passed"]:
             found = run("plain", *others)
             plain = {**found, "outcomes": plain["outcomes"] | found["outcomes"]}
-    ended = (text for _, text in differences(plain, changed))
-    wrong = [text for text in ended if not any(words in text for words in suite.expected)]
+    wrong = [text for test, text in differences(plain, changed) if test not in suite.expected]
     calls = changed["calls"]
     counts = collections.Counter(end.partition(" ")[0] for end in ends.values())
     print(f"{len(ends)} tests: {', '.join(f'{n} {end}' for end, n in counts.items())}.")

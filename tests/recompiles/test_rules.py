@@ -135,6 +135,15 @@ step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):
     step(optax.MultiSteps(canonopt.sgd(canonopt.dynamic(lr)), 2), jnp.ones(2))
 = hint: build optim entirely from canonopt in place of optax, with canonopt.dynamic(number) for
+### a step that counts, and a schedule that keeps lists
+def make(traces, optim):
+    def step(x):
+        traces.append(1)
+        return optim.update(x, optim.init(x))[0]
+    return canonopt.jit(step)
+for _ in range(3):
+    make([], optax.sgd(optax.warmup_cosine_decay_schedule(0.0, 0.1, 5, 9)))(jnp.ones(2))
+= hint: to count traces, write canonopt.compile_log in place of traces; return
 ### a leaf that the first call adds
 step = jax.jit(lambda state: {**state, "count": state["x"].sum()})
 state = {"x": jnp.ones(2)}
