@@ -55,6 +55,14 @@ model = {"w": ones, "n": jnp.arange(3)}
 state = optax.adam(1e-3).init(model)[:1]
 for _ in range(2):
     state = step(model, state)  # here
+### a batch that one call does not split
+# hint: put batch in one place before the first call: with one sharding, by jax.device_put, or \
+eqx.filter_shard for a model
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+step, mesh = jax.jit(lambda batch: batch.sum()), Mesh(jax.devices()[:2], "d")
+for axes in ("d", "d", None):
+    batch = jax.device_put(ones, NamedSharding(mesh, PartitionSpec(axes)))
+    results.append(step(batch))  # here
 ### a state that is on the host from its second call on
 # write: state = jax.device_put(state, on_host)
 # hint: put state in one place before the first call: with one sharding, by jax.device_put, or \
