@@ -362,6 +362,14 @@ class Difference:
         return f". If it reads {listed(named[:2])}, pass that as an argument" if named else ""
 
     @property
+    def is_dynamic(self) -> bool:
+        """Return True for a dynamic number of a spec that is static, or for such a spec itself."""
+        before, after = self.before, self.after
+        is_spec = self.kind == "transformation" and before.text == after.text
+        holds_number = is_spec and "canonopt.dynamic(" in before.text
+        return holds_number or bool(self.parameter and before.is_dynamic)
+
+    @property
     def captured_number(self) -> str:
         """Return the name of a dynamic number that a function in an optimizer captures."""
         part = self.visible if self.optimizer and not self.parameter else None

@@ -398,7 +398,7 @@ _HOW_TO_RECORD = (
 
 
 def _told(log: FunctionLog, entry: Entry) -> Cause:
-    """Return the cause of an entry, found from the earlier calls in all logs that are alive."""
+    """Return why an entry was made, by the earlier calls in every log that is still alive."""
     earlier = earlier_entries(log, entry)
     if entry.shapes is None:
         entry.compare_with(earlier)
@@ -407,7 +407,8 @@ def _told(log: FunctionLog, entry: Entry) -> Cause:
     if entry.shapes in before and (told := repeated_operation(str(entry.operation), HANDFUL)):
         return attrs.evolve(told, note=f"{first}\n{told.note}")
     if before:
-        return Cause(note=f"{first}\nand before that for {shortened(before[-1])}")
+        note = f"{first}\nand before that for {shortened(before[-1])}"
+        return Cause(note=note, hints=("let the warm-up make this call too, or keep to its shapes",))
     return Cause(note=first, hints=(_HOW_TO_RECORD,))
 
 

@@ -191,9 +191,9 @@ RULES: list[Rule] = [
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
-        lambda d: d.parameter and d.before.is_dynamic,
+        lambda d: d.is_dynamic,
         "pass {d.path} as data{d.for_dynamic}: a dynamic number in a static field is part of the "
-        "program",
+        "program, and its spec equals no other",
     ),
     Rule(
         lambda d: d.parameter and d.after.is_of_float,

@@ -486,6 +486,9 @@ def _text(value: Any) -> str:
 # --- what is reported -----------------------------------------------------------------------------
 
 
+_AT_TRACE, _AT_CALL = "when it was traced", "at the first watched call"
+
+
 @attrs.frozen
 class ReadValue:
     """A value that a program was traced with, and that has changed since."""
@@ -494,9 +497,10 @@ class ReadValue:
     before: str
     after: str
     place: str | None  # where it is read
+    when: str = _AT_TRACE  # when it had the value `before`
 
     def __str__(self) -> str:
-        change = f"was {self.before} when it was traced, and is {self.after} now"
+        change = f"was {self.before} {self.when}, and is {self.after} now"
         return f"{self.path} {change}" + (f" (read in {self.place})" if self.place else "")
 
 
@@ -574,11 +578,14 @@ _VARIABLES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD
 
 
 class _Program:
-    """A cached program, with the values read when it was traced, and at the last check."""
+    """A cached program, with the values read at its trace, and at the last check.
 
-    def __init__(self, reads: Reads, has_effects: bool) -> None:
+    If the trace was not watched, the values of the first call that was watched stand in for it.
+    """
+
+    def __init__(self, reads: Reads, has_effects: bool, when: str = _AT_TRACE) -> None:
         self.first = self.reads = reads
-        self.has_effects = has_effects
+        self.has_effects, self.when = has_effects, when
         self.active: StaleRead | None = None  # the report that its calls belong to now
         self._harmless = set[str]()  # the paths that have changed without an effect
         self._traced: Any = None  # the program of the trace that confirmed the report
@@ -622,7 +629,8 @@ class _Program:
 
     def _told(self, changes: Changes) -> tuple[ReadValue, ...]:
         told = ((path, *change[:2]) for path, change in changes.items())
-        return tuple(ReadValue(*each, _place(self.first.codes, each[0])) for each in told)
+        codes = self.first.codes
+        return tuple(ReadValue(*each, _place(codes, each[0]), self.when) for each in told)
 
     def _causes(self, cached: CachedCall, changes: Changes) -> list[str]:
         """Return the paths of the changes for which tracing again gives another program."""
@@ -661,7 +669,7 @@ class _Function:
 
     def again(self) -> "_Function":
         """Return the function as it was before the first comparison."""
-        programs = ((jaxpr, _Program(p.first, p.has_effects)) for jaxpr, p in self.programs)
+        programs = ((j, _Program(p.first, p.has_effects, p.when)) for j, p in self.programs)
         return _Function(self.is_followed, programs=(*programs,))
 
     def add(self, jaxpr: Any, program: _Program) -> None:
@@ -777,7 +785,8 @@ class StaleWatch:
                     reads, reading = reads_of_call(*users), _reading(*users)
                     # What the trace changed is not known.
                     may_change = reading.stores or _is_impure(reading)
-                    program = _Program(reads, reads.has_effects or may_change)
+                    has_effects = reads.has_effects or may_change
+                    program = _Program(reads, has_effects, _AT_CALL)
                 known.add(jaxpr, program)
             report = program.check(function, known.calls, cached, may_trace)
         finally:

@@ -263,6 +263,7 @@ class Static:
 step = jax.jit(lambda held: 0)
 [step(Static(canonopt.sgd(canonopt.dynamic(rate)))) for rate in (0.1, 0.1, 0.2)]
 = held.optim: transformation: canonopt.sgd(learning_rate=canonopt.dynamic(0.1)) -> another object
+= hint: pass held.optim as data, and leave out static=True (pytree_node=False) of the field that
 = held.optim.learning_rate: static value: canonopt.dynamic(0.1) -> canonopt.dynamic(0.2)
 = hint: pass held.optim.learning_rate as data, and leave out static=True (pytree_node=False) of the
 ### dynamic numbers that a step captures

@@ -510,6 +510,20 @@ def test_a_report_has_the_first_call_and_counts_them(before: Any, rates: Any, ex
     assert [(report.since, report.calls) for report in reports] == expected
 
 
+def test_what_was_traced_before_is_compared_with_the_first_watched_call():
+    step = jitted()
+    run(step, 1.0)
+    with Collected() as reports:
+        run(step, 9.0, 11.0)
+    with Collected() as again:
+        run(step, 11.0)
+    for report in (*reports, *again):
+        assert report.lines()[1].startswith(
+            "  RATE was 9.0 at the first watched call, and is 11.0 now (read in scaled at "
+        )
+    assert (len(reports), len(again)) == (1, 1)
+
+
 def test_a_value_that_changes_for_the_first_time_is_found_after_all_time_was_spent(monkeypatch):
     trainer = types.SimpleNamespace(step=0, rate=1.0)
     step = jax.jit(lambda state: state["w"] * trainer.rate + 0 * trainer.step)
