@@ -231,7 +231,7 @@ def read_partial_or_method(reader: Reader, value: Any, mode: Mode) -> None:
 def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
     """Read a function or a method that is written in C."""
     owner = value.__self__
-    # A function that is written in C has its module as `__self__`.
+    # `__self__` is the module of a function in C, and the object of a method.
     if owner is not None and not isinstance(owner, types.ModuleType):
         reader.out += (types.BuiltinFunctionType, value.__name__)
         reader.note_reached(value)

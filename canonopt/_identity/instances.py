@@ -40,9 +40,9 @@ def register_constant(
 def register_constant(cls: Any = None, key: Key | None = None) -> Any:
     """Promise that the instances of a class do not change after they are made.
 
-    Frozen dataclasses, frozen attrs classes and `equinox.Module`s need no promise. If a mask or a
-    schedule captures an instance of another class, the instance is the same only if it is the same
-    object and nothing in it has changed. canonopt reads all of the instance again at each trace.
+    Frozen dataclasses, frozen attrs classes and `equinox.Module`s need no promise. A mask or a
+    schedule that captures an instance of another class counts as the same only while it captures
+    the same object, unchanged. canonopt reads all of the instance again at each trace.
 
     ```python
     >>> import canonopt
@@ -62,9 +62,9 @@ def register_constant(cls: Any = None, key: Key | None = None) -> Any:
     **Arguments:**
 
     - `cls`: the class. Its subclasses are not included, because they may add attributes that
-        change.
+        change. A second promise about a class replaces the first.
     - `key`: a function of an instance. Two instances are the same if their keys are equal. Without
-        `key`, an instance equals only itself. A second promise about a class replaces the first.
+        `key`, an instance equals only itself.
 
     **Returns:** `cls`, or a decorator if `cls` is not given.
 

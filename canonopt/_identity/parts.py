@@ -205,7 +205,7 @@ _OF_CANONOPT_JIT = Kind(
     lambda value: [("jitted function", value.__wrapped__)],
     lambda value, parts: value.__reduce__()[0](*parts),  # applies our jit with the same options
 )
-_HOISTED = Kind(  # a copy is the function inside: it need not check the values again
+_HOISTED = Kind(  # a copy is the function inside, since the values were just read
     lambda value: [("function", noted(value, "__canonical_original__"))],
     lambda value, parts: parts[0],
 )

@@ -545,7 +545,8 @@ class Reader:
         self.reading.hides_traces |= name in _HIDE_TRACES
         self.reading.reads_dimensions |= getattr(value, "__module__", None) == "jaxtyping"
         self._takes_remainders |= value is operator.mod or value is operator.imod
-        # If code uses the builtin's own name, bytecode shows whether the text is for an error.
+        # For a builtin that code calls by its name, `code.tells_tracers` has the answer already:
+        # the bytecode shows if the text is only for an error.
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
             self.note_telling(name)
 

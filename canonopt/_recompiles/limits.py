@@ -407,8 +407,8 @@ def _told(log: FunctionLog, entry: Entry) -> Cause:
     if entry.shapes in before and (told := repeated_operation(str(entry.operation), HANDFUL)):
         return attrs.evolve(told, note=f"{first}\n{told.note}")
     if before:
-        note = f"{first}\nand before that for {shortened(before[-1])}"
-        return Cause(note=note, hints=("let the warm-up make this call too, or keep to its shapes",))
+        hint = "let the warm-up make this call too, or keep to its shapes"
+        return Cause(note=f"{first}\nand before that for {shortened(before[-1])}", hints=(hint,))
     return Cause(note=first, hints=(_HOW_TO_RECORD,))
 
 

@@ -594,7 +594,7 @@ def _unknown(name: str, seen: list[str]) -> UnknownFunctionError:
     names = ", ".join(dict.fromkeys(seen))
     told = f"Traced or compiled: {names}." if seen else "Nothing was traced or compiled here."
     close = difflib.get_close_matches(name, seen, 1)
-    fix = f"Write {close[0]!r}." if close else "Write the name of a function, or of a line."
+    fix = f"Write {close[0]!r}." if close else "Write a function's name, or a line: 'train.py:12'."
     text = f"No function has the name {name!r}. {told}"
     return UnknownFunctionError(text, fix, path=name)
 

@@ -554,7 +554,7 @@ def function_leaf(
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
         return known
     budget, refused, reading = Budget(), why_not_shared(function), None
-    most = MAX_WORDS if is_ours else budget.words  # our jit has read it in full
+    most = MAX_WORDS if is_ours else budget.words  # our jit has read all of it already
     with contextlib.suppress(Exception):
         reading = read_call(function, explain=True, max_words=most)
         budget.by_name = reading.by_name

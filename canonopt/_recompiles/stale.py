@@ -276,7 +276,7 @@ class Reads:
             yield from self._attributes(value, path)
 
     def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, Any, str]]:
-        """Yield the captured variables of a function; add its globals."""
+        """Yield each captured variable: its getter, value and name. Add the globals at once."""
         code, space = code_of(function), function.__globals__
         if is_library_function(function):  # it may count its runs, as `eqx.debug.assert_max_traces`
             self.has_effects |= code.changes_objects or bool(code.stores)

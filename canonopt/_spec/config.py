@@ -318,7 +318,7 @@ def _enveloped(data: Any) -> dict[str, Any]:
     """Return `data` in Python's built-in types. Raises `ConfigError` if it describes no spec."""
     if isinstance(data, optax.GradientTransformation) or callable(data):
         problem = f"A value of type {type(data).__name__} is not the data of a spec."
-        fix = "Build it with canonopt, and write what canonopt.to_config returns."
+        fix = "Build it with canonopt, and pass canonopt.to_config(spec)."
         raise ConfigError(problem, fix, path="data")
     match table := _plain(data, "data"):
         case {"canonopt": {"format": 1}, "spec": {"optax": _} | {"canonical": _}}:

@@ -29,7 +29,7 @@ def _operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callabl
 
 
 def _refused(by: str) -> Callable[..., Any]:
-    """Return a method that raises an error, since its operation needs the value."""
+    """Return a method that refuses an operation which needs the value of a traced number."""
 
     def refuse(number: "TracedNumber", *_: Any, **__: Any) -> Any:
         raise _value_needed(number.name, by)

@@ -113,7 +113,7 @@ def _is_module(node: Any) -> bool:
 class _Place:
     """Stands for an array in an output, and has its index among the arrays."""
 
-    __canonicalized__ = True  # functions that do the same have equal places
+    __canonicalized__ = True  # compared by value, so that equal outputs are equal
     number: int
 
 
@@ -247,10 +247,10 @@ def cut_output(out: Any) -> tuple[list[Any], "Output"]:
 
 @jtu.register_static
 class Output:
-    """The output of a function when it was traced, without its arrays."""
+    """The output of a traced function, with a `_Place` for each array."""
 
     def __init__(self, structure: tuple[Any, ...], may_fail: bool | None = None) -> None:
-        # The structure of the pytree, and its leaves, with a `_Place` for each array.
+        # The structure of the pytree, and its leaves.
         self.structure = structure
         # True if the program may raise an error while it runs, so that a call has to wait for it.
         # None as long as that is not known.

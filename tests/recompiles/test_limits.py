@@ -663,5 +663,5 @@ def test_eager_work_is_told_by_its_line():
     with canonopt.no_recompiles(mode="warn", warmup=1), pytest.warns(RecompileWarning) as warned:
         for size in range(400, 410):
             jnp.full(size, 1.0)
-    told = r"for float32\[\].*\n  and before that for .*\n  hint: let the warm-up make this call too, or"
+    told = r"for float32\[\].*\n  and before that for .*\n  hint: let the warm-up make this call"
     assert re.search(told, str(warned[0].message))
