@@ -178,11 +178,12 @@ NO_VALUE = Reason(
 )
 CHANGES = Reason(
     "can be changed in place",
-    "Capture a tuple or a frozenset instead, or pass it as an argument.",
+    "Capture a tuple, a frozenset or a flax.core.FrozenDict instead, or pass it as an argument.",
 )
 ARRAY = Reason(
     "is an array",
-    "Pass it as an argument, keep it in a field of an equinox.Module, or capture a Python number.",
+    "Pass it as an argument, or capture a Python number or a tuple of numbers: in a field of a model "
+    "it would be trained.",
 )
 UNKNOWN_JIT = Reason(
     "was jitted with options that canonopt cannot read",
@@ -217,7 +218,7 @@ CACHE = Reason(
 )
 OLD_TRACE = Reason(
     "may run a trace that is older than a change of what it reads",
-    "Pass what can change as an argument.",
+    "Leave out that jit, or pass what can change as an argument.",
 )
 
 
@@ -254,7 +255,7 @@ def impure(name: str) -> Reason:
     """Return the reason for a name of a library whose value can differ, such as `time.time`."""
     fix = "Use it outside of the function, and pass the result as an argument."
     if name == "hash()":
-        fix = f"{fix[:-1]}; leave the __hash__ of a class to dataclasses.dataclass(frozen=True)."
+        fix = f"Leave __hash__ to dataclasses.dataclass(frozen=True). Or u{fix[1:]}"
     return Reason(f"uses {name}, which can give another value each time", fix)
 
 

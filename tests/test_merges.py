@@ -114,6 +114,23 @@ class Trainer:
         return repeat(self.step, make_params(), self.optim.init(make_params()))
 
 
+class Scales(eqx.Module):
+    weight: jax.Array
+    scale: typing.Callable
+
+    def __call__(self, x):
+        scale = self.scale if hasattr(self, "scale") else abs
+
+        class Scaled(eqx.Module):
+            def __init__(self):
+                super().__init__()
+
+            def __call__(self, x):
+                return scale(x)
+
+        return Scaled()(self.weight * x)
+
+
 class TwoSteps:
     def __init__(self, jit, rate):
         self.rate = rate
@@ -464,6 +481,16 @@ return jit(step)(jnp.zeros_like(x))
 ### a module and a function by its name, filter_jit
 model, name = eqx.nn.Linear(3, 2, key=key), "tanh"
 return jit(lambda model, x: getattr(jnp, name)(model(x)))(model, jnp.ones(3))
+### the names of variables beside functions of NumPy and of jax.random
+def step(w, key):
+    noise = np.log(2.0) * jax.random.uniform(key)
+    return w + locals()["noise"]
+return jit(step)(jnp.ones(3), key)
+### a class that a method makes beside a look at an attribute, filter_jit
+return jit(lambda model, x: model(x))(Scales(jnp.ones(3), lambda x: 2 * x), jnp.ones(3))
+### a type that names another
+kinds = typing.Union["Tree", int]
+return jit(lambda w: w * len(kinds.__args__))(make_data(key)[0])
 ### transformed then jitted, jit
 params, (x, y) = make_params(), make_data(key)
 def loss(params, x, y):

@@ -87,7 +87,10 @@ _TELLS = (
 )
 
 # As long as a program holds a constant made from the array, JAX uses the array's old values.
-NUMPY = "it reads a NumPy array, which may change in place. Write {} before the function is made."
+NUMPY = (
+    "it reads a NumPy array, which may change in place. Write {} before the function is made, or a "
+    "tuple of Python numbers if a shape needs them."
+)
 KEEPS = (
     "its program calls back into its code, as callbacks and rules for derivatives do, and that "
     "reads what can change. Pass that as an argument, or capture a number or a tuple."

@@ -496,8 +496,9 @@ class Reader:
         if code.is_generated:
             return
         paths = [p[1:] for p in code.paths if p and (p[0] == variable or variable is None)]
-        if code.reads_any_attribute or not REFLECTION.isdisjoint(code.globals):
-            paths += ((name,) for name in code.attributes)
+        # `locals()` names variables, and no attribute of a module.
+        if code.reads_any_attribute or {*code.globals} & REFLECTION - {"locals"}:
+            paths += ((name,) for name in code.attributes if not is_dunder(name))
         for path in (*imported, *paths):
             holder = found = module
             for name in path:

@@ -7,6 +7,7 @@ import operator
 import pathlib
 import re
 import types
+import typing
 from collections.abc import Callable, Iterable
 from math import copysign
 from typing import Any
@@ -82,6 +83,7 @@ _PARTS: dict[Any, Callable[[Any], Iterable[Any]]] = {
     re.Pattern: operator.attrgetter("pattern", "flags"),
     types.GenericAlias: operator.attrgetter("__origin__", "__args__", "__unpacked__"),
     types.UnionType: lambda value: value.__args__,
+    typing.ForwardRef: operator.attrgetter("__forward_arg__", "__forward_module__"),
     frozenset: list,  # a factory may depend on the order of iteration
     inspect.Signature: lambda value: [
         *value.parameters.values(),

@@ -205,7 +205,9 @@ class Difference:
         is_short = texts[0] != texts[1] and max(map(len, names)) <= MAX_SHOWN
         if part is not None and (before.kind == "callable" or not is_short):
             one, other = cut_to_difference(*names_of(part.before, part.after))
-            other += " (another object)" if one == other else ""
+            is_class = one.startswith("class ") and not part.is_class_defined_again
+            again = " (changed)" if is_class else " (another object)"
+            other += again if one == other else ""
             return f"{texts[0]} with {part.name} {one}", f"{texts[1]} with {part.name} {other}"
         if names[0] != names[1]:
             return cut_to_difference(*names)
@@ -352,6 +354,14 @@ class Difference:
         named = (part.label for part in parts if part.is_of_optax)
         words = ". Build {} from canonopt, with canonopt.dynamic(number) for numbers that change"
         return next(map(words.format, named), "")
+
+    @property
+    def other_statics(self) -> str:
+        """Return an option of jit with the arguments of a method that are static besides `self`."""
+        leaves = {**self.old.leaves, **self.new.leaves}
+        static = (name for name, leaf in leaves.items() if leaf.is_static and name.isidentifier())
+        names = (*(name for name in static if name != "self"),)
+        return f", static_argnames={names}" if names and not self.new.is_filtered else ""
 
     @property
     def of_attributes(self) -> str:

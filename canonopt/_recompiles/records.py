@@ -560,7 +560,7 @@ def function_leaf(
         budget.by_name = reading.by_name
     budget.mode = "now"
     leaf = static_leaf(function, budget)
-    if reading is not None and (is_ours or budget.words > 0):
+    if reading is not None and (is_ours or len(reading.key) < most):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
             if found or refused == KEEPS:  # then changed variables are not the reason
@@ -824,8 +824,9 @@ def _add_static(call: Call, path: str, value: Any) -> None:
     if module_parts(value) is not None:
         return _add(call, path, value)
     made_by = value.func if isinstance(value, functools.partial) else value
-    is_users = isinstance(made_by, types.FunctionType) and not is_library_function(made_by)
-    is_explained = is_users or isinstance(value, types.MethodType)
+    inner = attribute(made_by, "__wrapped__") or made_by  # it may be jitted
+    is_users = isinstance(inner, types.FunctionType) and not is_library_function(inner)
+    is_explained = is_users or isinstance(inner, types.MethodType)
     call.leaves[path] = static_leaf(value, call.budget, explain=is_explained)
 
 

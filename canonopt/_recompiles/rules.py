@@ -135,7 +135,8 @@ def _joined(changes: Iterable[Change]) -> list[str]:
     for change in changes:
         path = re.escape(change.path)
         text = re.sub(rf"(?<![\w.]){path}(?![\w.\[])", "\0", change.hint)
-        text = change.hint if "(\0" in text else text  # the hint has code for one path
+        # Leave a hint with code for one path, or with a verb in the singular, as it is.
+        text = change.hint if re.search("\\(\0|\0 is ", text) else text
         paths.setdefault(text, []).append(change.path)
     hints = []
     for text, found in paths.items():
@@ -186,7 +187,8 @@ RULES: list[Rule] = [
             d.is_static and d.path == "self" and not d.new.is_jitted_by_jax and d.before.is_unique
         ),
         "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
-        "self.{d.new.name}) where the object is made, which compares what the method reads of it"
+        "self.{d.new.name}{d.other_statics}) where the object is made, which compares what the method "
+        "reads of it"
         "{d.of_attributes}{d.also_optimizer}",
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.

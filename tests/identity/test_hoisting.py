@@ -423,8 +423,8 @@ return captured([1])
 = its captured variable 'value', \[1\], CHANGED
 ### jax array
 return captured(jnp.ones(2))
-= its captured variable 'value', f32\[2\], is an array\. Pass it as an argument, keep it in a field
-= of an equinox\.Module, or
+= its captured variable 'value', f32\[2\], is an array\. Pass it as an argument, or capture a Python
+= number or a tuple of numbers: in a field of a model it would be trained\.
 ### loop variable
 for amount in range(2):
     function = lambda x: amount * x
@@ -475,15 +475,15 @@ return lambda: time.time()
 = pass the result as an argument\.
 ### hash
 return lambda x: hash(x)
-= it uses hash\(\), .*; leave the __hash__ of a class to dataclasses\.dataclass\(frozen=True\)\.
+= it uses hash\(\), .*\. Leave __hash__ to dataclasses\.dataclass\(frozen=True\)\. Or use it outside
 ### a cache
 return functools.lru_cache(lambda: 2)
 = it returns objects that it has cached, which may change\. Call it outside of the function, and
 = pass the result as an argument\.
 ### jitted function of a global
 return jax.jit(lambda x: x * len(STABLE))
-= it may run a trace that is older than a change of what it reads\. Pass what can change as an
-= argument\.
+= it may run a trace that is older than a change of what it reads\. Leave out that jit, or pass what can
+= change as an argument\.
 ### large array
 return captured(np.zeros(20_000))
 = its captured variable 'value', f64\[20000\]\(numpy\), is too large to be read at each build\. Pass
@@ -495,7 +495,7 @@ with warnings.catch_warnings():
     return jax.jit(captured_call(of_a_module), device=jax.devices()[0])
 = it was jitted with options that canonopt cannot read\. Define and jit it once, at
 """)
-CHANGED = r"can be changed in place\. Capture a tuple or a frozenset instead, or pass it as"
+CHANGED = r"can be changed in place\. Capture a tuple, a frozenset or a flax\.core\.FrozenDict instead, "
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -595,12 +595,37 @@ for b1 in (0.9, 0.8):
 = tx: transformation: optax.chain(clip, adamw) with captured variable 'b1' 0.9 -> optax.chain(clip,
 =| adamw) with captured variable 'b1' 0.8\n  called at <string>:3\n  hint: build tx entirely from
 =| canonopt in place of optax, with canonopt.dynamic(number) for numbers that change
+### two functions that capture lists
+step = jax.jit(lambda f, g, x: f(x) + g(x), static_argnums=(0, 1))
+def make(rates): return lambda x: x * rates[0]
+for _ in range(3): step(make([1.0]), make([1.0]), 1.0)
+= hint: f is new each time: its captured variable 'rates', [1.0], can be changed in place
+= hint: g is new each time: its captured variable 'rates', [1.0], can be changed in place
+### a method that is jitted with two static arguments
+class Trainer:
+    @functools.partial(jax.jit, static_argnames=("self", "size"))
+    def step(self, x, size): return x * jnp.ones(size)
+for _ in range(3): Trainer().step(1.0, size=2)
+= hint: take the jit off step, and write self.step = canonopt.jit(self.step,
+=| static_argnames=('size',)) where the object is made, which compares what the method reads of it
+### a jitted function that is given a list
+loss = jax.jit(lambda x, rates: x * rates[0], static_argnames="rates")
+step = jax.jit(lambda loss, x: x, static_argnums=0)
+for _ in range(3): step(functools.partial(loss, rates=[1.0]), 1.0)
+= hint: loss is new each time: its argument 'rates', [1.0], can be changed in place
+### a class that is registered late
+class Scale: factor = 2.0
+def make(): return jax.jit(lambda x: x * Scale.factor)
+make()(1.0)
+jax.tree_util.register_static(Scale)
+make()(1.0)
+= with global 'Scale' class Scale (changed)
 ### two NumPy arrays
 for _ in range(2):
     x, y = np.ones(2), np.zeros(2)
     JIT(lambda w: w * x + y)(jnp.ones(2))
-= Write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions, before the function is made.
-=| Pass what is made again, as in a notebook's cell that runs again, as an argument
+= Write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions, before the function is made,
+=| or a tuple of Python numbers if a shape needs them. Pass what is made again, as in a notebook's cell that runs again, as an argument
 ### an array whose value a function that our jit does not share asks for
 def make(data): return OURS(lambda x: x - float(data))
 for i in range(3): make(jnp.asarray(3.0 + i))(1.0)

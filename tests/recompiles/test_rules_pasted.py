@@ -120,7 +120,8 @@ for _ in range(2):
     fit(ones)
 ### a trainer that holds a NumPy array, and a rate that its step does not read
 # hint: the function itself is new each time: it reads a NumPy array, which may change in place. \
-Write self.x = jnp.asarray(self.x) before the function is made.
+Write self.x = jnp.asarray(self.x) before the function is made, or a tuple of Python numbers if a \
+shape needs them.
 class Trainer:
     def __init__(self, x, rate):
         self.x, self.rate = x, rate
@@ -175,8 +176,9 @@ for lr in np.logspace(-3, -1, 4):
 # hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) \
 for numbers that change: the same configuration is the same object. The step that is made again \
 needs canonopt.jit, too. Now it reads a NumPy array, which may change in place. Write data = \
-jnp.asarray(data) before the function is made. Then canonopt.jit or filter_jit shares it. Or make \
-the function once, in a function under functools.cache.
+jnp.asarray(data) before the function is made, or a tuple of Python numbers if a shape needs them. \
+Then canonopt.jit or filter_jit shares it. Or make the function once, in a function under \
+functools.cache.
 def fit(lr, data):
     tx = optax.sgd(lr)
     return jax.jit(lambda x: tx.update(x * data, tx.init(x), x)[0])(ones)  # here
