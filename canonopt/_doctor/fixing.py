@@ -15,6 +15,7 @@ import re
 import sys
 import tokenize
 import types
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,9 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     **Raises:** `SyntaxError` or `ValueError` if the source is not Python, `RecursionError` if it is
     nested too deeply.
     """
-    tree = ast.parse(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # it would name no file
+        tree = ast.parse(source)
     names = _Names(tree)
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     decoded = source.decode(encoding)

@@ -368,7 +368,8 @@ def _add_parts(
         is_field = name.startswith("field ") and is_own
         # The name of an object is left out if the function reads only some of its attributes.
         is_of_whole = named is None and outer not in ("", "object") and not is_field
-        if name.startswith(("item ", "attribute ", "field ")) and is_of_whole:
+        in_object = name.startswith(("item ", "attribute ", "field ")) or "attribute '" in outer
+        if in_object and is_of_whole:
             name = f"{name} of {outer}"
         if is_field and outer:  # the value is a record in a record
             name = f"{outer[:-1]}.{name.removeprefix('field ')[1:]}"

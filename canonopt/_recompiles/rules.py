@@ -187,9 +187,8 @@ RULES: list[Rule] = [
             d.is_static and d.path == "self" and not d.new.is_jitted_by_jax and d.before.is_unique
         ),
         "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
-        "self.{d.new.name}{d.other_statics}) where the object is made, which compares what the method "
-        "reads of it"
-        "{d.of_attributes}{d.also_optimizer}",
+        "self.{d.new.name}{d.other_statics}) where the object is made, which compares what the "
+        "method reads of it{d.of_attributes}{d.also_optimizer}",
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(

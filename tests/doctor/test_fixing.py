@@ -188,7 +188,8 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     assert fix("deep.py", "deeper.py", "cp932.py") == 1
     deep, deeper, encoded = capsys.readouterr().err.splitlines()
     assert deeper.startswith("canonopt fix: deeper.py: ")
-    assert fix("long.py") == 0
+    Path("escape.py").write_text('import optax\npattern = "\\d"\n')
+    assert fix("long.py", "escape.py") == 0
     assert deep.startswith("canonopt fix: deep.py: maximum recursion depth exceeded")
     assert (
         encoded == "canonopt fix: cp932.py: it would not stay the same when written again as cp932"

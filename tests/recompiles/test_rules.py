@@ -595,6 +595,15 @@ for b1 in (0.9, 0.8):
 = tx: transformation: optax.chain(clip, adamw) with captured variable 'b1' 0.9 -> optax.chain(clip,
 =| adamw) with captured variable 'b1' 0.8\n  called at <string>:3\n  hint: build tx entirely from
 =| canonopt in place of optax, with canonopt.dynamic(number) for numbers that change
+### a function in an object that a step captures
+class Envs:
+    def __init__(self, make): self.made_by, self.low = [make], 2.0
+def low(envs): return envs.low
+def make(envs): return jax.jit(lambda x: x * low(envs))
+def named(name): return lambda: name
+for i in range(8): make(Envs(named(f"run {i}")))(1.0)
+= with captured variable 'name' of item 0 of attribute 'made_by' of captured variable 'envs' 'run 0'
+= All of item 0 of attribute 'made_by' of captured variable 'envs' counts
 ### two functions that capture lists
 step = jax.jit(lambda f, g, x: f(x) + g(x), static_argnums=(0, 1))
 def make(rates): return lambda x: x * rates[0]
@@ -625,7 +634,8 @@ for _ in range(2):
     x, y = np.ones(2), np.zeros(2)
     JIT(lambda w: w * x + y)(jnp.ones(2))
 = Write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions, before the function is made,
-=| or a tuple of Python numbers if a shape needs them. Pass what is made again, as in a notebook's cell that runs again, as an argument
+=| or a tuple of Python numbers if a shape needs them.
+=| Pass what is made again, as in a notebook's cell that runs again, as an argument
 ### an array whose value a function that our jit does not share asks for
 def make(data): return OURS(lambda x: x - float(data))
 for i in range(3): make(jnp.asarray(3.0 + i))(1.0)
