@@ -612,6 +612,7 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
 def _differing(old: Call, new: Call) -> Iterator[Difference]:
     # A node comes before its children, which are left out if the node differs or is missing.
     gone: set[str] = set()
+    is_of_two_jits = old.is_jitted_by_canonopt != new.is_jitted_by_canonopt
     for path in (*old.leaves, *(path for path in new.leaves if path not in old.leaves)):
         before, after = old.leaves.get(path), new.leaves.get(path)
         if path == TRANSFORMS or (gone and is_inside(path, gone)):
@@ -619,24 +620,28 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
         if before is None or after is None:
             # If only one call has an argument, the path of the argument differs already. Our jit
             # compares more settings, which calls of other jits do not record.
-            is_more = old.is_jitted_by_canonopt != new.is_jitted_by_canonopt
-            if path.startswith((GIVEN, OPTION)) or (is_more and path.startswith(CONTEXT)):
+            is_more = is_of_two_jits and path.startswith(CONTEXT)
+            if path.startswith((GIVEN, OPTION)) or is_more:
                 continue
-        elif before is after or _is_same(before, after, path == FUNCTION):
+        elif before is after or _is_same(before, after, path == FUNCTION, is_of_two_jits):
             continue
         gone.add(path)
         yield Difference(path, before, after, old, new)
 
 
-def _is_same(before: Leaf, after: Leaf, is_function: bool) -> bool:
+def _is_same(before: Leaf, after: Leaf, is_function: bool, is_of_two_jits: bool) -> bool:
     if before.kind == after.kind and before.token == after.token:
         return True
     old, new = as_traced(before, after), as_traced(after, before)
     if old.is_array:  # not by token, since a tracer has no placement
         return new.is_array and not array_kinds(old, new)
-    # If only one of the calls is by `canonopt.jit`, equal static values have different tokens.
-    is_one = before.digest == after.digest and not is_function
-    return is_one and before.is_shared != after.is_shared
+    if before.is_shared == after.is_shared:
+        return False
+    # Only one of the calls runs a program that `canonopt.jit` shares, and compares digests.
+    one, other = (leaf.own_token or leaf.token for leaf in (before, after))
+    if is_function:
+        return one == other and not is_of_two_jits
+    return one == other or before.digest == after.digest
 
 
 _MAX_COUNTED = 64  # maximum number of differences to count: a call with more is far off

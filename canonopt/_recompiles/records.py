@@ -106,6 +106,7 @@ class Leaf:
     token: Hashable
     # Digests of static values are equal if canonopt treats the values as the same.
     digest: Hashable = None
+    own_token: Hashable = None  # the token of a value that `as_shared` has given another one
     type: str = ""
     # This differs if a class is defined again under the same name.
     type_token: Hashable = None
@@ -220,7 +221,8 @@ def _array_leaf(
 ) -> Leaf:
     text = f"{dtype}[{','.join(map(str, shape))}]{', weak' if weak_type else ''}"
     token = (text, *placement.values())
-    return Leaf("array", text, token, None, "", None, shape, dtype, weak_type, **placement)
+    facts = {"shape": shape, "dtype": dtype, "weak_type": weak_type, **placement}
+    return Leaf("array", text, token, **facts)
 
 
 def array_leaf(value: Any) -> Leaf:
@@ -540,7 +542,8 @@ _known: weakref.WeakKeyDictionary[types.FunctionType, Leaf] = weakref.WeakKeyDic
 def as_shared(leaf: Leaf) -> Leaf:
     """Return the record of a static value in a call of `canonopt.jit`, which compares digests."""
     is_read = leaf.is_static and leaf.digest is not None
-    return attrs.evolve(leaf, token=("program", leaf.digest)) if is_read else leaf
+    facts = {"token": ("program", leaf.digest), "own_token": leaf.token}
+    return attrs.evolve(leaf, **facts) if is_read else leaf
 
 
 def function_leaf(
@@ -765,7 +768,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
         for index, name, _ in _named(mapped, (*range(max(static, default=-1) + 1),), {})[0]:
             if index in static:
                 _add_static(call, name, static[index])
-    if miss.is_shared:
+    if leaf.is_shared:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}
     call.leaves = {FUNCTION: leaf, **around, **call.leaves}
@@ -825,9 +828,11 @@ def _add_static(call: Call, path: str, value: Any) -> None:
     if module_parts(value) is not None:
         return _add(call, path, value)
     made_by = value.func if isinstance(value, functools.partial) else value
-    inner = attribute(made_by, "__wrapped__") or made_by  # it may be jitted
-    is_users = isinstance(inner, types.FunctionType) and not is_library_function(inner)
-    is_explained = is_users or isinstance(inner, types.MethodType)
+    is_explained = any(
+        isinstance(each, types.MethodType)
+        or (isinstance(each, types.FunctionType) and not is_library_function(each))
+        for each in (made_by, attribute(made_by, "__wrapped__"))  # it may be jitted
+    )
     call.leaves[path] = static_leaf(value, call.budget, explain=is_explained)
 
 

@@ -653,6 +653,18 @@ step = nnx.jit(lambda optim, x: x)
 for _ in range(2):
     nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
 = hint: define and jit the function once, and pass what differs in it as an argument
+### a method that returns an object that it makes
+@jax.tree_util.register_static
+class Info: pass
+class Agent(flax.struct.PyTreeNode):
+    apply: object = flax.struct.field(pytree_node=False)
+    sizes: object = flax.struct.field(pytree_node=False)
+    def update(self, x): return x, Info()
+    update = canonopt.jit(update)
+def make(rates): return Agent(lambda x: x * rates[0], "sizes")
+for _ in range(3): make([1.0]).update(1.0)
+= was traced and compiled again, twice:\n  self.apply: callable
+= hint: self.apply is new each time: its captured variable 'rates', [1.0], can be changed in place
 ### a function under both jits
 def step(x): return x * 2
 jax.jit(step)(1.0), canonopt.jit(step)(1)
