@@ -52,6 +52,7 @@ from .._python_internals.namespaces import (
     is_constant_to,
     is_dunder,
     is_stable,
+    loaded,
 )
 from .._python_internals.weak import known_by_identity, token_of
 from ..errors import (
@@ -702,7 +703,9 @@ class Reader:
         self._changes_variables |= kind is functools.cached_property
         # A frozen instance has a value of its own in place of a field's default.
         fields = namespace.get("__dataclass_fields__", ())
-        is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
+        is_linen = fields and issubclass(owner, loaded("flax.linen", "Module"))
+        is_module = is_linen or is_module_class(owner)
+        is_frozen = is_module or (fields and owner.__dataclass_params__.frozen)
         self.reading.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
         self.add(value, "live", f".{name}")
 

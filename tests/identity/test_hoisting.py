@@ -697,6 +697,19 @@ def test_a_method_of_an_abstract_linen_module_counts_by_value():
     assert first is hoist(Abstract().scaled) is not hoist(Abstract(5).scaled)
 
 
+class Wide(flax.linen.Module):
+    size: int
+
+    @flax.linen.compact
+    def __call__(self, x):
+        return flax.linen.Dense(self.size)(x)
+
+
+def test_a_jitted_method_of_a_linen_module_counts_by_value():
+    first = hoist(jax.jit(Wide(4).apply))
+    assert first is hoist(jax.jit(Wide(4).apply)) is not hoist(jax.jit(Wide(5).apply))
+
+
 # --- canonicalize ---------------------------------------------------------------------------
 
 
