@@ -360,7 +360,7 @@ class Difference:
         """Return an option of jit with the arguments of a method that are static besides `self`."""
         leaves = {**self.old.leaves, **self.new.leaves}
         static = (name for name, leaf in leaves.items() if leaf.is_static and name.isidentifier())
-        names = (*(name for name in static if name != "self"),)
+        names = (*sorted(name for name in static if name != "self"),)
         return f", static_argnames={names}" if names and not self.new.is_filtered else ""
 
     @property

@@ -415,17 +415,16 @@ def _with_dynamic_number(d: Difference) -> str:
 
 def _placed(d: Difference) -> str:
     """Return a line that puts an argument where its arrays are in the other call."""
-    # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere.
-    calls = (d.new, d.after), (d.old, d.before)
-    (call, there), (_, other) = calls if d.after.committed else reversed(calls)
+    # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere, and
+    # an array that was split over a mesh stays split: `P()` would copy it to each device.
+    is_whole = re.match(r"\w+\(\) of ", str(d.after.sharding))
+    was_split = re.match(r"\w+\(.+\) of ", str(d.before.sharding))
+    is_settled = d.after.committed and not (is_whole and was_split)
+    call, there = (d.new, d.after) if is_settled else (d.old, d.before)
     place = call.places.get((there.sharding, there.memory_kind))
     inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:
-        return ""
-    # A batch that the other call splits over a mesh would be copied to each of its devices.
-    whole = [re.match(r"\w+\(\) of ", str(leaf.sharding)) for leaf in (there, other)]
-    if whole[0] and not whole[1] and " of " in str(other.sharding):
         return ""
     # JAX (0.8 to 0.12) moves an array to another memory by a sharding, and raises for a device.
     if ".devices()[" in place and d.before.memory_kind != d.after.memory_kind:

@@ -56,6 +56,8 @@ state = optax.adam(1e-3).init(model)[:1]
 for _ in range(2):
     state = step(model, state)  # here
 ### a batch that one call does not split
+# write: batch = jax.device_put(batch, jax.sharding.NamedSharding(mesh, \
+jax.sharding.PartitionSpec('d')))
 # hint: put batch in one place before the first call: with one sharding, by jax.device_put, or \
 eqx.filter_shard for a model
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
