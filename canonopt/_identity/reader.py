@@ -93,6 +93,7 @@ def fixed(mode: Mode) -> Mode:
 
 
 MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # the most objects in a reading, and words in its key
+_MAX_NOTES = 64  # the most parts that are named as incomparable: to look one up takes 0.1 ms
 
 
 def exact(value: float, mode: Mode) -> Hashable:
@@ -410,8 +411,9 @@ class Reader:
 
     def note(self, value: Any, reason: Reason) -> None:
         """Note that another build is unlikely to have the same `value`."""
-        if self._explains and not is_constant_to(self.function, value):
-            self.reading.incomparable.append(Incomparable(value, *reason))
+        notes = self.reading.incomparable
+        if self._explains and len(notes) < _MAX_NOTES and not is_constant_to(self.function, value):
+            notes.append(Incomparable(value, *reason))
 
     def stop(self, value: Any, reason: Reason = HIDDEN) -> None:
         """Note that `value` cannot be read, so that the key equals no other key."""

@@ -69,6 +69,16 @@ def read_descriptor(reader: Reader, value: Any, _: Mode) -> None:
     reader.out += (type(value), token_of(value.__objclass__), value.__name__)
 
 
+def read_forward_ref(reader: Reader, value: typing.ForwardRef, mode: Mode) -> None:
+    """Read a forward reference; refuse one that is evaluated, or that names its module."""
+    if value.__forward_evaluated__ or value.__forward_module__ is not None:
+        reader.stop(value)
+    elif not reader.was_seen(value, mode):
+        reader.enter_mutable(value, mode, CHANGES)  # its first evaluation changes it
+        flags = (value.__forward_is_argument__, value.__forward_is_class__)
+        reader.out += (typing.ForwardRef, value.__forward_arg__, *flags)
+
+
 def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
     if getattr(np, value.__name__, None) is value:
         reader.out += (np.ufunc, value.__name__)
@@ -83,7 +93,6 @@ _PARTS: dict[Any, Callable[[Any], Iterable[Any]]] = {
     re.Pattern: operator.attrgetter("pattern", "flags"),
     types.GenericAlias: operator.attrgetter("__origin__", "__args__", "__unpacked__"),
     types.UnionType: lambda value: value.__args__,
-    typing.ForwardRef: operator.attrgetter("__forward_arg__", "__forward_module__"),
     frozenset: list,  # a factory may depend on the order of iteration
     inspect.Signature: lambda value: [
         *value.parameters.values(),
@@ -310,6 +319,7 @@ VALUES: dict[type, Rule] = {
     **dict.fromkeys((list, dict, set, collections.deque, types.MappingProxyType), read_container),
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     np.ufunc: read_ufunc,
+    typing.ForwardRef: read_forward_ref,
     types.GetSetDescriptorType: read_descriptor,
     **dict.fromkeys(LOGGERS, read_logger),
     type: read_class,

@@ -65,7 +65,7 @@ from .._texts import (
     is_spec,
     text_of,
 )
-from ..errors import ARRAY, Incomparable
+from ..errors import ARRAY, INNER_JIT, Incomparable
 
 # --- paths ----------------------------------------------------------------------------------------
 
@@ -306,8 +306,9 @@ def static_leaf(
             found = read(**given, explain=explain, max_words=budget.words)
             facts["digest"] = found.key if len(found.key) < budget.words else None
             budget.words -= len(found.key)
-            if found.incomparable:
-                first = found.incomparable[0]
+            # A jit inside of a value is no reason: without it, other parts may be one.
+            reasons = (r for r in found.incomparable if r.why != INNER_JIT.why)
+            if (first := next(reasons, None)) is not None:
                 what = f"{described(value, first, text_of)[1]} {first.why}"
                 facts["why_not_shared"] = f"{what}. {first.fix}"
     kind = "value"

@@ -416,10 +416,11 @@ def _with_dynamic_number(d: Difference) -> str:
 def _placed(d: Difference) -> str:
     """Return a line that puts an argument where its arrays are in the other call."""
     # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere, and
-    # an array that was split over a mesh stays split: `P()` would copy it to each device.
-    is_whole = re.match(r"\w+\(\) of ", str(d.after.sharding))
-    was_split = re.match(r"\w+\(.+\) of ", str(d.before.sharding))
-    is_settled = d.after.committed and not (is_whole and was_split)
+    # an array that was split over a mesh stays split: each device would hold all of it.
+    was_split, is_split = (
+        re.match(r"\w+\(.+\) of ", str(leaf.sharding)) for leaf in (d.before, d.after)
+    )
+    is_settled = d.after.committed and (is_split or not was_split)
     call, there = (d.new, d.after) if is_settled else (d.old, d.before)
     place = call.places.get((there.sharding, there.memory_kind))
     inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]

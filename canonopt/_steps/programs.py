@@ -512,7 +512,10 @@ _ENTERED = (
 )
 # A program would keep such an argument alive, and no later call would find the program, unless a
 # module has the argument under its name.
-_STATIC = "a static argument equals only itself. Give its class __eq__ and __hash__."
+_STATIC = (
+    "a static argument equals only itself. Let the function capture it, or give its class __eq__ "
+    "and __hash__."
+)
 
 
 def _arrays_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[jax.Array]:

@@ -653,6 +653,15 @@ step = nnx.jit(lambda optim, x: x)
 for _ in range(2):
     nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
 = hint: define and jit the function once, and pass what differs in it as an argument
+### a function in a field, made again
+@flax.struct.dataclass
+class Held:
+    x: jax.Array
+    fn: object = flax.struct.field(pytree_node=False)
+step = canonopt.jit(lambda held: held.x * 2)
+for _ in range(3): step(Held(jnp.ones(2), lambda x: x))
+= was traced and compiled again, twice:\n  held.fn: callable
+= hint: build held.fn once, or as canonopt.hoist(function) where it is made
 ### a method that returns an object that it makes
 @jax.tree_util.register_static
 class Info: pass

@@ -816,6 +816,17 @@ log = logging.Logger("own")
 ~ log.setLevel("DEBUG")
 ~ log.manager.disable = logging.DEBUG
 ~ log.manager.disable, log.disabled, log.handlers = 0, True, [None]
+### what a forward reference was evaluated to
+refs = [typing.ForwardRef("Held") for _ in range(2)]
+def evaluate(ref, value):
+    class Hinted: __annotations__ = {"held": ref}
+    typing.get_type_hints(Hinted, {"Held": value})
+evaluate(refs[0], Built)
+evaluate(refs[1], Frozen)
+for ref in refs:
+    yield jit(lambda x: x * len(ref.__forward_value__.__name__))(x)
+for ref in (typing.ForwardRef("int", is_class=True), typing.ForwardRef("int")):
+    yield jit(lambda x: x * (2 if ref.__forward_is_class__ else 3))(x)
 ### annotations in a class
 class Row: kind = list[int]
 -> x * len(Row.kind.__args__)
