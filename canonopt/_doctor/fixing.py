@@ -89,7 +89,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     nested too deeply.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # it would name no file
+        warnings.simplefilter("ignore")  # a warning would name no file
         tree = ast.parse(source)
     names = _Names(tree)
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
