@@ -415,12 +415,11 @@ def _with_dynamic_number(d: Difference) -> str:
 
 def _placed(d: Difference) -> str:
     """Return a line that puts an argument where its arrays are in the other call."""
-    # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere, and
-    # an array that was split over a mesh stays split: each device would hold all of it.
-    was_split, is_split = (
-        re.match(r"\w+\(.+\) of ", str(leaf.sharding)) for leaf in (d.before, d.after)
-    )
-    is_settled = d.after.committed and (is_split or not was_split)
+    # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere. A
+    # batch that was split over a mesh stays split: else each device of the mesh holds all of it.
+    one, other = (str(leaf.sharding).partition(" of ") for leaf in (d.before, d.after))
+    is_whole = d.kind == "sharding" and one[2] == other[2] != "" and other[0].endswith("()")
+    is_settled = d.after.committed and (not is_whole or d.new.in_state(d.place))
     call, there = (d.new, d.after) if is_settled else (d.old, d.before)
     place = call.places.get((there.sharding, there.memory_kind))
     inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]
