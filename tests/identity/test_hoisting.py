@@ -476,6 +476,7 @@ return lambda: time.time()
 ### hash
 return lambda x: hash(x)
 = it uses hash\(\), .*\. Leave __hash__ to dataclasses\.dataclass\(frozen=True\), or pass
+= it as an argument\.
 ### a cache
 return functools.lru_cache(lambda: 2)
 = it returns objects that it has cached, which may change\. Call it outside of the function, and
@@ -495,7 +496,10 @@ with warnings.catch_warnings():
     return jax.jit(captured_call(of_a_module), device=jax.devices()[0])
 = it was jitted with options that canonopt cannot read\. Define and jit it once, at
 """)
-CHANGED = r"can be changed in place\. Capture a tuple, a frozenset or a flax\.core\.FrozenDict in"
+CHANGED = (
+    r"can be changed in place\. Capture a tuple, a frozenset or a flax\.core\.FrozenDict instead, "
+    r"or pass it as an argument\."
+)
 
 
 @pytest.mark.parametrize("name", ERRORS)

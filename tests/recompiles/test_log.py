@@ -172,12 +172,13 @@ def test_a_function_that_was_not_traced_has_zeros_and_an_unknown_name_raises():
         jax.jit(fresh("evaluate")[0])(ones(2))
     for name in ("step", "unused", "not_run_yet", "Layer", "train.py:12"):
         assert (log[name].traces, log[name].compiles) == (0, 0)
-    for name, fix in [("evalute", "Write 'evaluate'."), ("qqq", "Write a function's name, or a ")]:
+    line = "Write a function's name, or a line: 'train.py:12'."
+    for name, fix in [("evalute", "Write 'evaluate'."), ("qqq", line)]:
         text = f"No function has the name '{name}'. Traced or compiled: evaluate. {fix}"
         with pytest.raises(canonopt.errors.UnknownFunctionError, match=re.escape(text)) as caught:
             log[name]
         assert isinstance(caught.value, KeyError)
-    text = re.escape("'qqq'. Nothing was traced or compiled here. Write a function's name, or a ")
+    text = re.escape(f"'qqq'. Nothing was traced or compiled here. {line}")
     with (
         pytest.raises(canonopt.errors.UnknownFunctionError, match=text),
         canonopt.compile_log() as log,
