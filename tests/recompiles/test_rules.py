@@ -629,6 +629,11 @@ make()(1.0)
 jax.tree_util.register_static(Scale)
 make()(1.0)
 = with global 'Scale' class Scale (changed)
+### a NumPy array beside much else
+much = tuple((i, (tuple(range(40)),)) for i in range(200))
+def make(data): return jax.jit(lambda x: x * data * len(much))
+for i in range(3): make(np.ones(2))(1.0)
+= hint: the function itself is new each time: it reads a NumPy array, which may change in place
 ### two NumPy arrays
 for _ in range(2):
     x, y = np.ones(2), np.zeros(2)
