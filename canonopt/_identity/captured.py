@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from .._python_internals.libraries import is_library_function
+from .._python_internals.libraries import is_users_function
 from .._python_internals.weak import WeakIdMap
 from .interning import read
 from .parts import Graph, closure_items
@@ -77,8 +77,7 @@ def _has_state(value: Any) -> bool:
     """Return True for a partial with keywords or a function with attributes: both can change."""
     if isinstance(value, functools.partial):
         return bool(value.keywords)
-    is_users = isinstance(value, types.FunctionType) and not is_library_function(value)
-    return is_users and not vars(value).keys() <= {"__wrapped__"}
+    return is_users_function(value) and not vars(value).keys() <= {"__wrapped__"}
 
 
 _TELLS = (

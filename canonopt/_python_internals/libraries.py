@@ -182,6 +182,10 @@ def is_in_place(value: Any) -> bool:
     return getattr(found, "__func__", found) is value
 
 
+def is_users_function(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and not is_library_function(value)
+
+
 def is_library_class(cls: type) -> bool:
     """Return True for a class that is in a library module, or whose functions are a library's."""
     return is_library(_place_of_class(cls))

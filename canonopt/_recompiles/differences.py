@@ -350,7 +350,7 @@ class Difference:
     @property
     def also_optimizer(self) -> str:
         """Return advice on an optimizer by which the static `self` of a method differs."""
-        parts = (p for p in reversed(self.parts) if "canonopt.dynamic(" not in p.before.text)
+        parts = (p for p in reversed(self.parts) if not p.before.holds_dynamic)
         named = (part.label for part in parts if part.is_of_optax)
         words = ". Build {} from canonopt, with canonopt.dynamic(number) for numbers that change"
         return next(map(words.format, named), "")
@@ -374,10 +374,10 @@ class Difference:
     @property
     def is_dynamic(self) -> bool:
         """Return True for a dynamic number of a spec that is static, or for such a spec itself."""
-        before, after = self.before, self.after
-        is_spec = self.kind == "transformation" and before.text == after.text
-        holds_number = is_spec and "canonopt.dynamic(" in before.text
-        return holds_number or bool(self.parameter and before.is_dynamic)
+        if self.parameter and self.before.is_dynamic:
+            return True
+        is_one = self.kind == "transformation" and self.before.text == self.after.text
+        return is_one and self.before.holds_dynamic
 
     @property
     def captured_number(self) -> str:
@@ -630,16 +630,14 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
 
 
 def _is_same(before: Leaf, after: Leaf, is_function: bool, is_of_two_jits: bool) -> bool:
+    if before.is_shared and after.is_shared:
+        return before.digest == after.digest
     if before.kind == after.kind and before.token == after.token:
-        return True
+        is_of_two = is_function and is_of_two_jits and before.is_shared != after.is_shared
+        return not is_of_two
+    # Not by token, since a tracer has no placement.
     old, new = as_traced(before, after), as_traced(after, before)
-    if old.is_array:  # not by token, since a tracer has no placement
-        return new.is_array and not array_kinds(old, new)
-    if before.is_shared == after.is_shared:
-        return False
-    # Only one of the calls runs a program that `canonopt.jit` shares, and compares digests.
-    one, other = (leaf.own_token or leaf.token for leaf in (before, after))
-    return one == other and not (is_function and is_of_two_jits)
+    return old.is_array and new.is_array and not array_kinds(old, new)
 
 
 _MAX_COUNTED = 64  # maximum number of differences to count: a call with more is far off

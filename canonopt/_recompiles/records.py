@@ -51,6 +51,7 @@ from .._python_internals.libraries import (
     attribute,
     is_library_function,
     is_library_module,
+    is_users_function,
     unwrapped,
 )
 from .._python_internals.namespaces import is_constant, loaded, noted
@@ -106,7 +107,6 @@ class Leaf:
     token: Hashable
     # Digests of static values are equal if canonopt treats the values as the same.
     digest: Hashable = None
-    own_token: Hashable = None  # the token of a value that `as_shared` has given another one
     type: str = ""
     # This differs if a class is defined again under the same name.
     type_token: Hashable = None
@@ -130,6 +130,7 @@ class Leaf:
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
     is_own: bool = False  # whether it is a part of the value itself, or of records in it
     is_of_module: bool = False  # whether a module has it, so that `hoist` returns it
+    is_shared: bool = False  # whether `canonopt.jit` compares its digest, not its token
 
     @property
     def is_static(self) -> bool:
@@ -148,16 +149,21 @@ class Leaf:
         return (self.text, self.code) == (other.text, other.code)
 
     @property
-    def is_shared(self) -> bool:
-        """Return True for a static value in a call of `canonopt.jit`, which compares digests."""
-        return self.token == ("program", self.digest)
-
-    @property
     def number(self) -> str:
         """Return the digits of a Python, NumPy or dynamic number; empty for other values."""
         pattern = r"(?:canonopt\.dynamic\()?(?:np\.\w+\()?(-?(?:[\d.]+(?:e[-+]?\d+)?|inf|nan))\)*"
         found = re.fullmatch(pattern, self.text)
         return "" if found is None else found[1]
+
+    @property
+    def spec_and_mesh(self) -> tuple[str, str]:
+        """Return the texts of the sharding and of its mesh, which is empty if it has none."""
+        spec, _, mesh = str(self.sharding).partition(" of ")
+        return spec, mesh
+
+    @property
+    def holds_dynamic(self) -> bool:
+        return "canonopt.dynamic(" in self.text
 
     @property
     def is_dynamic(self) -> bool:
@@ -221,8 +227,7 @@ def _array_leaf(
 ) -> Leaf:
     text = f"{dtype}[{','.join(map(str, shape))}]{', weak' if weak_type else ''}"
     token = (text, *placement.values())
-    facts = {"shape": shape, "dtype": dtype, "weak_type": weak_type, **placement}
-    return Leaf("array", text, token, **facts)
+    return Leaf("array", text, token, shape=shape, dtype=dtype, weak_type=weak_type, **placement)
 
 
 def array_leaf(value: Any) -> Leaf:
@@ -543,8 +548,7 @@ _known: weakref.WeakKeyDictionary[types.FunctionType, Leaf] = weakref.WeakKeyDic
 def as_shared(leaf: Leaf) -> Leaf:
     """Return the record of a static value in a call of `canonopt.jit`, which compares digests."""
     is_read = leaf.is_static and leaf.digest is not None
-    facts = {"token": ("program", leaf.digest), "own_token": leaf.token}
-    return attrs.evolve(leaf, **facts) if is_read else leaf
+    return attrs.evolve(leaf, is_shared=True) if is_read else leaf
 
 
 def function_leaf(
@@ -765,7 +769,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
         call.is_jitted_by_jax = True  # JAX may make another wrapper of the same function
         mapped, static = static_of_pmap(miss.function)
         if not static:  # each value of a static argument has its own wrapper
-            leaf = attrs.evolve(leaf, token=token_of(miss.function))
+            leaf = attrs.evolve(leaf, token=token_of(miss.function), is_shared=False)
         for index, name, _ in _named(mapped, (*range(max(static, default=-1) + 1),), {})[0]:
             if index in static:
                 _add_static(call, name, static[index])
@@ -830,8 +834,7 @@ def _add_static(call: Call, path: str, value: Any) -> None:
         return _add(call, path, value)
     made_by = value.func if isinstance(value, functools.partial) else value
     is_explained = any(
-        isinstance(each, types.MethodType)
-        or (isinstance(each, types.FunctionType) and not is_library_function(each))
+        isinstance(each, types.MethodType) or is_users_function(each)
         for each in (made_by, attribute(made_by, "__wrapped__"))  # it may be jitted
     )
     call.leaves[path] = static_leaf(value, call.budget, explain=is_explained)

@@ -345,8 +345,7 @@ def wanted(d: Difference) -> int:
         if part.is_another_optimizer:
             return HANDFUL
         is_same = before.looks_like(after) or d.counter or d.why_not_shared
-        is_dynamic = "canonopt.dynamic(" in before.text
-        if is_same or is_dynamic or (d.optimizer and d.is_function):
+        if is_same or before.holds_dynamic or (d.optimizer and d.is_function):
             return 1  # the value is made again, or meant to change
         if before.number and after.number:
             is_same = before.number == after.number  # the types differ
@@ -361,7 +360,7 @@ def wanted(d: Difference) -> int:
     if d.kind == "sharding":
         # If only one sharding has a mesh, an array was not put on the mesh: no second mesh exists.
         # If neither has a mesh, each device has its program.
-        one, other = (str(leaf.sharding).partition(" of ")[2] for leaf in (d.before, d.after))
+        (_, one), (_, other) = d.before.spec_and_mesh, d.after.spec_and_mesh
         is_of_two_places = one != other if one and other else one == other
         return HANDFUL if is_of_two_places else 1
     if d.is_of_nodes:  # two models, or one value in two containers
@@ -417,8 +416,8 @@ def _placed(d: Difference) -> str:
     """Return a line that puts an argument where its arrays are in the other call."""
     # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere. A
     # batch that was split over a mesh stays split: else each device of the mesh holds all of it.
-    one, other = (str(leaf.sharding).partition(" of ") for leaf in (d.before, d.after))
-    is_whole = d.kind == "sharding" and one[2] == other[2] != "" and other[0].endswith("()")
+    (_, one), (spec, other) = d.before.spec_and_mesh, d.after.spec_and_mesh
+    is_whole = d.kind == "sharding" and one == other != "" and spec.endswith("()")
     is_settled = d.after.committed and (not is_whole or d.new.in_state(d.place))
     call, there = (d.new, d.after) if is_settled else (d.old, d.before)
     place = call.places.get((there.sharding, there.memory_kind))

@@ -658,7 +658,7 @@ step = nnx.jit(lambda optim, x: x)
 for _ in range(2):
     nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
 = hint: define and jit the function once, and pass what differs in it as an argument
-### a function in a field, made again
+### a function in a field that is made again
 @flax.struct.dataclass
 class Held:
     x: jax.Array
