@@ -39,8 +39,8 @@ from .._python_internals.libraries import (
     is_in_place,
     is_known,
     is_library_class,
-    is_library_function,
     is_library_module,
+    is_users_function,
     makes_text,
     reflects,
 )
@@ -499,8 +499,7 @@ class Reader:
         if code.is_generated:
             return
         paths = [p[1:] for p in code.paths if p and (p[0] == variable or variable is None)]
-        # `locals()` names variables, and no attribute of a module.
-        if code.reads_any_attribute or {*code.globals} & REFLECTION - {"locals"}:
+        if code.reads_any_attribute or not _READ_ATTRIBUTES.isdisjoint(code.globals):
             paths += ((name,) for name in code.attributes if not is_dunder(name))
         for path in (*imported, *paths):
             holder = found = module
@@ -526,7 +525,7 @@ class Reader:
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
         """Stop if `function` reaches an impure `value` of a library; add `value` if it is data."""
-        if isinstance(value, types.FunctionType) and not is_library_function(value):
+        if is_users_function(value):
             self.add(value, "live")  # somebody has put the function into the library
         elif type(value) in ATOMS or isinstance(value, float | tuple):
             self.add(tuple(value) if isinstance(value, tuple) else value, "live")
@@ -704,16 +703,19 @@ class Reader:
         # A cached property keeps its result, even in a frozen instance.
         self._changes_variables |= kind is functools.cached_property
         # A frozen instance has a value of its own in place of a field's default.
-        fields = namespace.get("__dataclass_fields__", ())
-        is_linen = fields and issubclass(owner, loaded("flax.linen", "Module"))
-        is_module = is_linen or is_module_class(owner)
-        is_frozen = is_module or (fields and owner.__dataclass_params__.frozen)
-        self.reading.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
+        is_own = name in namespace.get("__dataclass_fields__", ()) and _keeps_fields(owner)
+        self.reading.reads_data |= not (is_own or _is_code(value))
         self.add(value, "live", f".{name}")
 
 
 def _is_of_library(value: Any) -> bool:
     return type(value) is types.ModuleType and is_library_module(value)
+
+
+def _keeps_fields(cls: Any) -> bool:
+    """Return True for a dataclass whose instances keep the fields that they were made with."""
+    is_module = is_module_class(cls) or issubclass(cls, loaded("flax.linen", "Module"))
+    return is_module or cls.__dataclass_params__.frozen
 
 
 def _named_by(value: Any) -> frozenset[str]:
@@ -765,6 +767,7 @@ _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
 _CONSTRUCTORS = ("__init__", "__new__")
 _NOT_OF_INSTANCES = (classmethod, staticmethod, *FIELDS)
 _CONSTRUCT = (type, copy.copy, copy.deepcopy)
+_READ_ATTRIBUTES = REFLECTION - {"locals"}  # `locals()` names variables only
 _CALLED_UNNAMED = (
     "__call__ __getattr__ __getattribute__ __setattr__ __delattr__ __get__ __set__ __delete__"
 ).split()

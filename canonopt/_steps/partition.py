@@ -113,7 +113,7 @@ def _is_module(node: Any) -> bool:
 class _Place:
     """Stands for an array in an output, and has its index among the arrays."""
 
-    __canonicalized__ = True  # compared by value, so that equal outputs are equal
+    __canonicalized__ = True  # compared by value, as the outputs that hold it
     number: int
 
 
