@@ -500,9 +500,9 @@ class Difference:
         if self.parameter and leaves.get(optimizer, _MISSING).is_of_optax:
             words += ", in an optimizer built entirely from canonopt in place of optax"
         holder = leaves.get(optimizer.rpartition(".")[0])
-        if self.is_of_flax:
-            words += ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
-        elif holder is not None and holder.type.endswith("TrainState"):
+        if self.is_of_flax:  # nnx holds a spec with a dynamic number as data
+            return words
+        if holder is not None and holder.type.endswith("TrainState"):
             words += ", in a subclass of TrainState that says `tx: object = "
             words += "struct.field(pytree_node=True)`"
         elif holder is not None and holder.kind == "node":
