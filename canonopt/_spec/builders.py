@@ -1,4 +1,4 @@
-"""Functions that build specs: `canonical` for any factory, the catalogue for Optax's factories."""
+"""Functions that build specs: `canonical` makes them, and `catalogue` has those for Optax."""
 
 import functools
 import importlib
@@ -27,9 +27,9 @@ def canonical(function: Callable[P, Callable[..., Any]]) -> Callable[P, Schedule
 def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a factory that builds the same spec whenever it is given the same configuration.
 
-    It works for any function that returns an `optax.GradientTransformation` or a schedule, your own
-    or a third party's, also as a decorator. A function annotated with `float` and so on keeps its
-    signature for type checkers.
+    Give `canonical` any function that returns an `optax.GradientTransformation` or a schedule, your
+    own or a third party's, or use `canonical` as a decorator. A function that is annotated with
+    `float` and so on keeps its signature for type checkers.
 
     ```python
     >>> import canonopt, optax
@@ -46,8 +46,8 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     **Arguments:**
 
     - `function`: the factory. It is called once for each configuration, with the arguments as
-        given, and with copies of the containers among them. The globals and the captured variables
-        that it reads are part of the configuration.
+        given, but with copies of containers. The globals and the captured variables that
+        `function` reads are part of the configuration.
 
     **Returns:** a function with the signature of `function` that returns specs.
 
@@ -67,7 +67,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
 
 # --- the catalogue: a function that builds specs for each factory of Optax ----------------------
 
-# Optax's namespaces with factories, keyed by the canonopt module that mirrors each.
+# Optax's namespaces with factories, keyed by the canonopt module that has the same names.
 _NAMESPACES = {
     "canonopt": optax,
     "canonopt.contrib": optax.contrib,
@@ -89,7 +89,7 @@ def _entries() -> dict[str, Any]:
 
 @functools.cache
 def _homes() -> dict[int, str]:
-    """Return a path for each factory, keyed by its id: if possible, a path in `canonopt` itself."""
+    """Return one path for each factory, by the factory's id: if possible, a path in `canonopt`."""
     return {id(function): path for path, function in reversed(_entries().items())}
 
 

@@ -4,14 +4,14 @@
 stored data. `register_hooks` and `pydantic_schema` let cattrs and pydantic write and read specs;
 neither library is imported until then.
 
-A spec is a table with the name of its factory and all of its parameters:
+A spec is written as a table (in Python, a dict) with the name of its factory and its parameters:
 
     {"optax": "adamw", "learning_rate": 0.001, ..., "mask": {"none": True}}
 
-`"canonical"` stands in place of `"optax"` for a factory of the user's. Numbers, strings, lists and
-tables stand for themselves; a table with one key of `CODECS` stands for any other value. JSON, YAML
-and TOML agree on strings, finite numbers, booleans, lists and tables only: TOML has no null, and
-PyYAML and tomli-w write the keys of a table in an order of their own.
+For a factory of the user's, the key is `"canonical"` in place of `"optax"`. Numbers, strings, lists
+and tables stand for themselves. A table with one key, `"name"` or a key of `CODECS`, stands for any
+other value. JSON, YAML and TOML agree only on strings, finite numbers, booleans, lists and tables:
+TOML has no null, and PyYAML and tomli-w write the keys of a table in an order of their own.
 """
 
 import difflib
@@ -63,12 +63,12 @@ def _tuple_of(items: Any) -> tuple[Any, ...]:
 # such values, a function that returns the data under the key, and a function that reads these data.
 CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "none": (_is(type(None)), lambda value: True, {True: None}.__getitem__),
-    "float": (_is(float), repr, float),  # only a float that is not finite
+    "float": (_is(float), repr, float),  # finite floats are written as they are
     "tuple": (_is(tuple), list, _tuple_of),
     # For a dict whose keys or order a table would not keep.
     "dict": (_is(dict), lambda value: [[*pair] for pair in value.items()], dict),
     "dynamic": (
-        # Only a number with a known value: neither traced nor taken out of its spec.
+        # Only a number whose value can be read: no tracer, and not removed by `eqx.partition`.
         lambda value: isinstance(value, Dynamic) and value.numbers() is not None,
         Dynamic.numbers,
         dynamic,
@@ -87,7 +87,7 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
     "namedtuple": (
         lambda value: is_namedtuple(type(value)) and not is_transformation(value),
         lambda value: [type(value), value._asdict()],
-        # The class is not called: data may only run factories.
+        # The class is not called, since data may only call factories.
         lambda data: tuple.__new__(data[0], [data[1][name] for name in data[0]._fields]),
     ),
 }
@@ -108,9 +108,9 @@ def _qualified_name(value: Any) -> str | None:
 
 @functools.cache
 def _known() -> tuple[dict[Any, Any], dict[int, str]]:
-    """Return Optax's functions and classes and our factories by name, and their names by id."""
+    """Return Optax's functions and classes and canonopt's factories, by name; and names by id."""
     found: dict[Any, Any] = {}
-    # `optax.tree_utils` has other names for the objects of `optax.tree`.
+    # `optax.tree` is first, since `optax.tree_utils` has other names for its objects.
     modules = [m for m in vars(optax).values() if isinstance(m, types.ModuleType)]
     for module in (optax, optax.tree, *modules):
         for name, value in vars(module).items():
@@ -136,7 +136,7 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
 
 
 def _one_of(value: Any) -> Any:
-    """Return one object for all callables that do the same as `value`; anything else unchanged."""
+    """Return one object for all callables that do the same as `value`; other values unchanged."""
     return hoist(value) if callable(value) else value
 
 
@@ -146,26 +146,26 @@ def _one_of(value: Any) -> Any:
 class _Converter:
     """Writes and reads values, with the names of Optax and of a registry that the caller passes.
 
-    Reading looks names up only in these two, so data import nothing and can call only factories.
+    Names are looked up only in these two, so reading imports nothing, and calls only factories.
     With `compares`, values without a name are written too, for a comparison in this process.
     """
 
     def __init__(self, registry: Registry, compares: bool = False) -> None:
         self._compares, self._kept = compares, list[Any]()
         registry = {**(registry or {})}
-        # Keyed by the id of the result of `_one_of`, which the entry keeps alive.
+        # Keyed by the id of `_one_of(value)`, which the entry keeps alive, so that no id is reused.
         own = [(_one_of(value), name) for name, value in reversed(registry.items())]
         self._own = {id(value): (value, name) for value, name in own}
         self._objects = {_qualified_name(v): v for v in registry.values()} | registry
 
     def write(self, value: Any, path: str) -> Any:
-        """Return the data for a value. Raises `ConfigError` if it has no name."""
+        """Return the data for a value. Raises `ConfigError` if it needs a name and has none."""
         kind = type(value)
         if kind in (bool, int, str) or (kind is float and math.isfinite(value)):
             return value
         if kind is list:
             return [self.write(item, f"{path}[{i}]") for i, item in enumerate(value)]
-        # A file may reorder the keys of a table, so only a dict with sorted keys is written as one.
+        # A file may reorder the keys of a table, so only a dict with sorted keys becomes a table.
         is_table = kind is dict and RESERVED.isdisjoint(value)
         if is_table and [*value] == sorted(filter(_is(str), value)):
             return {key: self.write(item, f"{path}[{key!r}]") for key, item in value.items()}
@@ -279,8 +279,8 @@ def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]
     **Arguments:**
 
     - `spec`: a spec or a schedule, made by a function of canonopt.
-    - `registry`: names of functions, and of other objects that are not plain data. A function at
-        the top level of a module needs no entry: its name is `module:qualname`.
+    - `registry`: a dict from names to functions and other objects that are not plain data. A
+        function at the top level of a module needs no entry: its name is `module:qualname`.
 
     **Returns:** a dict of dicts, lists, strings, booleans and finite numbers.
 
@@ -296,15 +296,15 @@ def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]
 def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
     """Return the spec that `to_config` wrote as `data`: the same object, if nothing is dynamic.
 
-    Reading does not import the names in the data, and calls only factories: those of the
-    catalogue, and those of `canonopt.canonical` in the registry.
+    Reading does not import the names in the data, and calls only factories: Optax's, and those in
+    the registry that `canonopt.canonical` returned.
 
     **Arguments:**
 
     - `data`: the result of `to_config`, even if it went through a JSON, YAML or TOML file.
-    - `registry`: the objects that names in the data stand for, such as masks and the factories of
-        `canonopt.canonical`. An object at the top level of a module is also found by
-        `module:qualname`.
+    - `registry`: a dict from names in the data to objects, such as masks and the factories of
+        `canonopt.canonical`. The data may also name such an object by `module:qualname`, if it is
+        at the top level of a module.
 
     **Returns:** a `canonopt.Spec` or a `canonopt.ScheduleSpec`.
 
@@ -377,7 +377,7 @@ def _data_of(spec: Any, converter: _Converter) -> Data:
 class Difference(NamedTuple):
     """One difference between two specs.
 
-    - `path`: the place, as in `spec.hyperparameters()`. It is empty for the specs themselves.
+    - `path`: the place, as in `spec.hyperparameters()`. It is empty if the specs differ as a whole.
     - `before`, `after`: the data there, as `to_config` writes them; `None` where one spec has
         nothing at this path.
     """
@@ -391,7 +391,7 @@ class Difference(NamedTuple):
 
 
 class Differences(tuple[Difference, ...]):
-    """The differences between two specs: a tuple that prints one line for each."""
+    """The differences between two specs: a tuple that prints each on its own line."""
 
     def __str__(self) -> str:
         return "\n".join(map(str, self))
@@ -435,7 +435,7 @@ def _taken_apart(data: Any) -> tuple[Any, dict[str, Data]]:
         case list(items) | {"tuple": list(items)}:
             kind = "list" if items is data else "tuple"
             return kind, {f"[{i}]": item for i, item in enumerate(items)}
-        case {"dict": [[_, _], *_] as pairs}:  # the order counts
+        case {"dict": [[_, _], *_] as pairs}:  # the order of the keys counts
             return [key for key, _ in pairs], {f"[{_described(key)}]": v for key, v in pairs}
         case {"canonical": name, **parts} | {"optax": name, **parts}:
             return name, {f".{name}": item for name, item in parts.items()}
@@ -445,7 +445,7 @@ def _taken_apart(data: Any) -> tuple[Any, dict[str, Data]]:
 
 
 def _described(data: Data | None) -> str:
-    """Return short text for data: a call for a spec, names, and JSON for anything else."""
+    """Return data as short text: a spec as a call, names and constants bare, the rest as JSON."""
     match data:
         case None:
             return "nothing"

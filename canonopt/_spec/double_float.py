@@ -12,8 +12,8 @@ option only decides the dtype that JAX gives to a Python number.
 number = value + rest / 2**24 + tail / 2**48      24 + 24 + 5 bits
 ```
 
-Most of the care below is for XLA, which simplifies programs by rules that hold for real numbers but
-not for rounded ones. Where rounding matters, an `optimization_barrier` hides constants from XLA.
+Much of the code below guards against XLA, which simplifies programs by rules that hold for real
+numbers but not for rounded ones. Where rounding matters, an `optimization_barrier` hides constants.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ import numpy as np
 DoubleFloat: TypeAlias = tuple[Any, Any, Any]
 
 # `rest` and `tail` are multiplied by these factors: XLA flushes subnormal numbers to zero, and
-# the rest of 1e-35 would be subnormal. The factors are the same for all numbers, so that halving
+# `rest` of 1e-35 would be subnormal. The factors are the same for all numbers, so that halving
 # all leaves of a number halves the number.
 _REST, _TAIL = 2.0**24, 2.0**48
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)

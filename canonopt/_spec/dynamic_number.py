@@ -1,4 +1,4 @@
-"""Python numbers that are leaves of a spec: the values of `canonopt.dynamic(1e-3)`."""
+"""Python numbers that are leaves of a spec, as `canonopt.dynamic(1e-3)` returns them."""
 
 import contextlib
 from collections.abc import Hashable
@@ -40,7 +40,7 @@ class Dynamic:
     checkpoint, which loses weak types, changes neither a leaf nor a result.
     """
 
-    # `token_of` needs the weak reference.
+    # `token_of` refers to the object weakly, which needs `__weakref__`.
     __slots__ = ("__weakref__", "kind", "rest", "tail", "value")
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
@@ -63,7 +63,7 @@ class Dynamic:
             return cls(*map(jax.device_put, leaves), kind=kind)
 
     def is_held(self) -> bool:
-        """Return True if the value has a dtype for `kind`: no other array has replaced it."""
+        """Return True if the dtype of `value` fits `kind`: no other array has replaced `value`."""
         dtype = getattr(self.value, "dtype", None)
         return dtype is not None and jnp.issubdtype(dtype, _DTYPES[self.kind])
 
@@ -112,7 +112,7 @@ class Dynamic:
     def __canonical_key__(self, mode: Mode) -> Hashable:
         if mode != "given":
             return token_of(self)
-        # Raised also for a number without its value, so that its factory raises the error.
+        # Raised also if the value was taken out: the factory call then raises `DynamicSpecError`.
         raise HoldsArray
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:

@@ -1,10 +1,10 @@
 """Dynamic specs: pytrees whose leaves are the hyperparameters given as arrays.
 
-Such a spec is neither interned nor hashed. Its arrays may be traced, or a pytree transformation may
-put anything else in place of a leaf. So the factory is called when the transformation runs: with
-the Python numbers, or in a trace with a `TracedNumber` for each. The values that may be traced are
-taken out of the parameters, and a `Hole` with the path of each stays in its place. A `Deferred`
-fills the holes and calls the factory.
+Such a spec is neither interned nor hashed. Its arrays may be tracers, and a pytree transformation
+may replace a leaf by anything. So the factory is called when the transformation runs: with Python
+numbers, or in a trace with a `TracedNumber` in place of each. The values that may be traced are
+taken out of the parameters, and a `Hole` with the path of the value stays in its place. A
+`Deferred` fills the holes and calls the factory.
 """
 
 import dataclasses
@@ -57,7 +57,7 @@ def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _type_of(child: Any) -> Any:
-    """Return the type of a number, the dtype of a weakly typed array, or `None`."""
+    """Return the type of a number, the dtype of a weakly typed array, or `None` for the rest."""
     if isinstance(child, Dynamic):
         return child.kind
     is_weak = isinstance(child, jax.Array) and getattr(child, "weak_type", False)
@@ -79,16 +79,16 @@ def _with_weak_type(child: Any, then: Any) -> Any:
 
 @dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
 class Template:
-    """A dynamic spec without its children: static data, which a jit cache compares in every call.
+    """A dynamic spec without its children, which are the arrays, numbers and specs taken out.
 
-    So templates are interned, as static specs are, and compare by identity.
+    A jit cache compares templates in every call, so they are interned and compare by identity.
     """
 
     factory: Any
     # The parameters, with a hole for each child.
     parameters: dict[str, Any]
     paths: tuple[str, ...]
-    types: tuple[Any, ...]  # `_type_of` each child when the spec was built
+    types: tuple[Any, ...]  # the result of `_type_of` for each child at the build
     watched: Watched | None = None
     is_interned: bool = False
     # The class of the spec, which is known after the first call of the factory.
@@ -115,7 +115,7 @@ class Template:
 class Deferred(Internals):
     """A call of a factory that is put off until the transformation runs.
 
-    `made` is the result of the first call with values that are not traced; None before it.
+    `made` is the result of the first call with values that are not traced; None before that call.
     """
 
     # The flattened spec: its children and its template. They are stored, since an array may be
@@ -123,14 +123,14 @@ class Deferred(Internals):
     flat: tuple[tuple[Any, ...], Template] = dataclasses.field(kw_only=True)
 
     def build(self) -> Any:
-        """Return the result of the factory, for its type and its attributes."""
+        """Return the result of the factory, whose type and attributes the caller reads."""
         return one_branch(self._result)[0]
 
     def check(self) -> None:
         """Raise `DynamicSpecError` if another call of the factory would read changed values."""
         if self.watched is None or self.watched.is_unchanged() or self.factory.is_stable:
             return
-        # With arrays alone, as in code for Optax, the factory has run and is not called again.
+        # Without a `Dynamic`, as in code for Optax, the factory has run and is not called again.
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
             return
         raise DynamicSpecError(
@@ -147,7 +147,7 @@ class Deferred(Internals):
         self.check()
         try:
             result = both_branches(lambda: _as_arrays(use(self._result())))
-        except (TypeError, ValueError) as error:  # JAX or a check raised it
+        except (TypeError, ValueError) as error:  # from JAX, or from a check of an argument
             is_noted = any(note.startswith(_GIVEN) for note in getattr(error, "__notes__", ()))
             if not isinstance(error, DynamicSpecError) and not is_noted:
                 paths = ", ".join(self.flat[1].paths)
@@ -173,8 +173,8 @@ class Deferred(Internals):
 
     def _given(self, path: str, child: Any) -> Any:
         """Return the argument that the factory gets for a child."""
-        # A parameter that is `None` is not a child, so `None` here is a value that was taken out. A
-        # spec among the children checks itself when it runs.
+        # A parameter that is `None` is not a child, so if a child is `None`, its value was taken
+        # out. A spec among the children is checked when that spec runs.
         if child is None or (isinstance(child, Dynamic) and child.value is None):
             problem = (
                 f"{path} of {self.factory.expression} has no value: its values have been taken "
@@ -307,13 +307,14 @@ class _Dynamic(Configured):
             "eqx.combine(arrays, spec).",
         )
 
+    # `_identity` calls the next two methods to make a key. `_identity.reader.Mode` explains `mode`.
     def __canonical_key__(self, mode: Mode) -> Hashable:
         if mode in ("held", "live"):
             return super().__canonical_key__(mode)
         if mode == "given" and jtu.tree_leaves(self):
             raise HoldsArray
-        # The key leaves out the arrays: either they have been taken out, and this spec is in the
-        # static rest of a pytree, or they are read as parts.
+        # The key leaves out the arrays: either they have been taken out of this spec, as for the
+        # static half of a pytree, or `__canonical_parts__` returns them.
         template = _flatten(self)[1]
         if mode != "now" or not template.is_interned:
             return token_of(template)
@@ -322,7 +323,7 @@ class _Dynamic(Configured):
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         if mode != "now":
             return ()
-        # A spec among the children has a key of its own: leaves do not show which spec has them.
+        # A spec among the children has a key of its own: its leaves do not tell which spec it is.
         is_spec = lambda node: isinstance(node, _Dynamic) and node is not self  # noqa: E731
         leaves = jtu.tree_leaves(self, is_leaf=is_spec)
         return (*_flatten(self)[1].__canonical_parts__(mode), *leaves)
@@ -348,8 +349,8 @@ def dynamic(value: Any, *names: str) -> Any:
 
     ```
 
-    Given a spec and names, `dynamic` returns the spec with these hyperparameters traced. A name is
-    a path from `spec.hyperparameters()`, or the end of a path if no other path ends so.
+    Given a spec and names, `dynamic` returns a spec in which these hyperparameters are traced. A
+    name is a path from `spec.hyperparameters()`, or the end of a path if no other path ends so.
 
     ```python
     >>> schedule = canonopt.cosine_decay_schedule(1e-3, decay_steps=100)
@@ -360,9 +361,9 @@ def dynamic(value: Any, *names: str) -> Any:
     ```
 
     The results have the same numbers and dtypes as with the plain value. Under `jax.jit` the last
-    bits may differ, since XLA folds constants but not arguments. A Python number is weakly typed,
-    and numbers that a factory computes from it and from other numbers have double precision before
-    they are rounded. Pass such a spec to a jitted function as an ordinary argument. It cannot be
+    bits may differ, since XLA folds constants but not arguments. A Python number is weakly typed. A
+    number that a factory computes from it and from other numbers has double precision until it is
+    rounded. Pass such a spec to a jitted function as an ordinary argument. The spec cannot be
     hashed, so it cannot be a static argument. In float32, a number has two more leaves for the bits
     that float32 cannot hold.
 

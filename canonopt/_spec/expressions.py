@@ -1,4 +1,4 @@
-"""Values as Python source."""
+"""Write values as Python source."""
 
 import math
 import sys
@@ -27,7 +27,7 @@ def expression(value: Any) -> str:
         return call_expression(_named(kind), (), dict(zip(value._fields, value, strict=True)))
     if isinstance(value, np.generic) and isinstance(number := value.item(), int | float):
         is_exact = kind.__module__ == "numpy" and math.isfinite(number)
-        # Others may have no exact `repr`: that of `ml_dtypes.bfloat16(0.1)` is 0.100098.
+        # Other types may have no exact `repr`: that of `ml_dtypes.bfloat16(0.1)` is 0.100098.
         return repr(value) if is_exact else f"{_named(kind)}({expression(number)})"
     return repr(value)
 

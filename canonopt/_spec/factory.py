@@ -1,4 +1,4 @@
-"""`Factory`: a function that builds transformations or schedules, and the specs it has built."""
+"""`Factory` has a function that builds transformations or schedules, and the specs it built."""
 
 import difflib
 import enum
@@ -53,8 +53,9 @@ _DATA = PLAIN | {tuple, list, dict}
 class Factory:
     """A function that builds transformations or schedules, and the specs it has built.
 
-    Each function that `canonical` returns has a factory. The factory binds arguments, decides which
-    configurations are the same, calls its function once for each one, and holds the specs weakly.
+    Each function that `canonical` returns is the `builder` of a factory. The factory binds
+    arguments, decides which configurations are the same, calls its `function` once for each
+    configuration, and holds the specs weakly.
     """
 
     def __init__(
@@ -68,16 +69,16 @@ class Factory:
         self.function, self.name, self.module = function, name, module
         self.signature = FactoryParameters(function, name)
         self._of_optax = of_optax
-        # The factory of factories that made the function, such as `optax.inject_hyperparams`, and
-        # its parameters. The function keeps arrays in the state, and passes anything else on.
+        # For the result of a factory of factories, such as `optax.inject_hyperparams`: that factory
+        # and its parameters. `function` then keeps arrays in the state, and passes other values on.
         self.made_by = made_by
-        # True if users treat the builder as a class: `optax.MultiSteps`.
+        # True if users treat `builder` as a class: `optax.MultiSteps`.
         self.is_class = of_optax and isinstance(function, type)
         self.makes_factories = of_optax and is_factory_of_factories(function)
         # Maps the key of a configuration to its spec.
         self.specs: Table[Internals] = Table()
-        # Maps a call as written to its spec, for calls that were seen twice: then canonopt need not
-        # bind arguments or make a key.
+        # Maps a call as written to its spec, if the spec was built more than once. The next such
+        # call binds no arguments and makes no key.
         self.spellings: Table[Internals] = Table()
         self.classes: dict[Any, Any] = {}
         self.builder = _make_builder(self)
@@ -89,7 +90,7 @@ class Factory:
 
     @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """Return the values to read beside the arguments: the function, if it is the user's."""
+        """Return what a key counts beside the arguments: the function, if it is the user's."""
         return () if self.is_stable else (self.function,)
 
     # --- building a spec --------------------------------------------------------------------------
@@ -110,7 +111,7 @@ class Factory:
         return spec
 
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
-        """Return the spec with parameters given by name, as `attrs.evolve` and pickle do."""
+        """Return the spec for parameters given by name, as `attrs.evolve` and pickle give them."""
         given = self.signature.from_fields(fields, current)
         self._check_no_iterator({n: v for n, v in given.items() if n not in fields})
         return self._spec_of(self.signature.differing(given, containers=True))
@@ -128,7 +129,7 @@ class Factory:
         try:
             reading = read(held, values)
         except HoldsArray:
-            from .dynamic_spec import make_dynamic  # most specs hold no array
+            from .dynamic_spec import make_dynamic  # here, since most specs hold no array
 
             self._check_no_iterator(parameters)
             return make_dynamic(self, parameters)
@@ -157,7 +158,7 @@ class Factory:
         return self.specs.setdefault(key, internals).spec  # another thread may be first
 
     def _as_meant(self, name: str, value: Any) -> Any:
-        """Return an argument for Optax, with a dtype as JAX's type. Refuse text for a number.
+        """Return `value`, with a dtype as JAX's scalar type. Raise if it is text for a number.
 
         Optax would take the text "false" for `True`, and fail on "1e-3" only in the first update.
         """
@@ -173,7 +174,7 @@ class Factory:
         """Build a spec with these `parameters`, calling the function with `given`."""
         if is_at_top_level():
             made = self.call(given)
-        else:  # an interned spec outlives the trace that is going on
+        else:  # an interned spec outlives the current trace
             with jax.ensure_compile_time_eval():
                 made = self.call(given)
         internals = Internals(self, made)
@@ -334,7 +335,7 @@ def _as_class(build: Any) -> type:
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if `value` never changes and, in a key, cannot refer to the spec of that key."""
+    """Return True if a key may hold `value`: it never changes, nor refers to the key's own spec."""
     if isinstance(value, Configured):
         known = internals_of(value)
         return known.watched is None and known.spec is not None
@@ -370,7 +371,7 @@ def register(
             return known
         _builders.discard(reading.key, known)
     builder = Factory(function, name, module, of_optax).builder
-    # The key contains ids of objects that the reading keeps alive.
+    # The key contains ids of objects, and `reading` keeps these objects alive.
     vars(builder)["factory"].reading = reading
     return _builders.setdefault(reading.key, builder) if reading.is_comparable else builder
 
@@ -414,14 +415,14 @@ class FactoryParameters:
         self.has_alias = is_free and "learning_rate" in by_keyword
 
     def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values given by a call, as Python would bind them, `lr` as `learning_rate`.
+        """Return the values that a call gives, bound as in Python, with `lr` as `learning_rate`.
 
         Raises `ParameterError` for a call that Python would refuse.
         """
         kwargs = self._without_alias(kwargs)
         try:
             for name in self.positional_only[len(args) :]:
-                if name in kwargs:  # Python 3.13 gives it to the parameter, and not to `**kwargs`
+                if name in kwargs:  # Python 3.13 binds it to the parameter, and not to `**kwargs`
                     raise TypeError(f"{name!r} parameter is positional only")
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -442,7 +443,7 @@ class FactoryParameters:
         return rest | {"learning_rate": named["lr"]}
 
     def takes(self, name: str) -> bool:
-        """Return True if `from_fields` accepts the name. In `**kwargs` it must be an identifier."""
+        """Return True if `from_fields` accepts the name. `**kwargs` accepts any identifier."""
         is_alias = name == "lr" and self.has_alias
         in_keywords = self.keywords is not None and name.isidentifier()
         return name in self.parameters or is_alias or in_keywords
@@ -498,7 +499,7 @@ class FactoryParameters:
         }
 
     def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
-        """Build the error for a refused call. It gives Python's reason, or an unknown name."""
+        """Build the error for a refused call, with Python's reason, or with an unknown name."""
         unknown = next((name for name in given if name not in self.parameters), None)
         if unknown and not self.keywords:  # Python 3.13 would first name a missing argument
             reason = f"got an unexpected keyword argument {unknown!r}"
@@ -517,7 +518,7 @@ class FactoryParameters:
 
 
 def _is_same_value(value: Any, default: Any, containers: bool) -> bool:
-    """Return True if a value is a default, or so equal that a factory cannot tell them apart."""
+    """Return True if a factory cannot tell `value` from `default`."""
     kind = type(value)
     if value is default or kind is not type(default):
         return value is default

@@ -31,17 +31,17 @@ from .dynamic_number import Dynamic
 class Internals:
     """The facts about a spec other than its parameters.
 
-    A table holds this object in place of the spec, since a tuple cannot be weakly referenced.
+    A weak table holds this object, since the spec is a tuple, which cannot be weakly referenced.
     """
 
     factory: Any  # the `Factory`
     # The result of the factory for the parameters.
     made: Any
-    # Reads the values again when the spec is traced; None if no value can change.
+    # Reads again what the factory read, when the spec is traced; None if nothing can change.
     watched: Watched | None = None
-    # The values that `watched` reads: the factory if it is the user's, and its arguments.
+    # The values that `watched` reads: the function, if it is the user's, and its arguments.
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    # The spec, or the function that builds specs. It is None for a dynamic spec.
+    # The spec, or the builder that a factory of factories made; None for a dynamic spec.
     spec: Any = None
     # True if a table holds this object, so that another build finds the spec.
     is_interned: bool = False
@@ -55,19 +55,19 @@ class Internals:
         return self.made
 
     def run(self, use: Callable[[Any], Any]) -> Any:
-        """Return `use(result)` for the factory's result. `use` may change values that were read."""
+        """Return `use(result)` for the factory's result, with a `check` before and after it."""
         self.check()
         result = use(self.build())
         self.check()
         return result
 
     def check(self) -> None:
-        """Read again the values that the factory read. After a change, no build finds the spec."""
+        """Read again what the factory read. If it has changed, no later build finds this spec."""
         if self.watched is not None:
             self.watched.is_unchanged()
 
 
-# The argument is a spec, or a builder that a factory of factories has made.
+# Returns the `Internals` of a spec, or of a builder that a factory of factories has made.
 internals_of: Callable[[Any], Internals] = operator.attrgetter("_internals")
 
 
@@ -171,8 +171,8 @@ class Configured:
 
         ```
 
-        **Returns:** the numbers, booleans, strings and arrays among the parameters and in the
-        containers and pytrees among them, defaults included. A number given as
+        **Returns:** the numbers, booleans, strings and arrays among the parameters, defaults
+        included, and those in containers and pytrees among the parameters. A number given as
         `canonopt.dynamic(1e-3)` is listed as `1e-3`. Functions, dtypes, `None` and so on are left
         out.
         """
@@ -208,6 +208,7 @@ class Configured:
         # The defaults are pickled, so that another default in a later version changes nothing.
         return self._factory.from_fields, (self._factory.to_pickle(self.parameters()),)
 
+    # `_identity` calls the next two methods to make a key. `_identity.reader.Mode` explains `mode`.
     def __canonical_key__(self, mode: Mode) -> Hashable:
         known = self._internals
         if mode != "now" or not known.is_interned:
@@ -220,7 +221,7 @@ class Configured:
             return ()
         if mode != "now":
             return known.roots
-        # All parts are read, since equal specs may be two objects, as with a schedule of Optax.
+        # All parts are read: specs that do the same may be two objects, as with Optax schedules.
         return (known.factory, known.build(), *self.parameters().values())
 
 
@@ -236,7 +237,7 @@ CONTAINERS = frozenset((list, dict, collections.OrderedDict, collections.default
 
 
 def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
-    """Return the parts of a spec, a container or a node of a pytree, each with the step to it.
+    """Return the parts of a spec, container or pytree node, each with the path step to it.
 
     The second result is a function that rebuilds the value from other parts.
     """
@@ -259,7 +260,7 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any
 
 
 def mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
-    """Return `value` with each node replaced by what `change` returns for its path and the node."""
+    """Return `value` with each node replaced by `change(path, node)`, outer nodes first."""
     changed = change(path, value)
     if changed is not value:
         return changed
@@ -304,9 +305,9 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
 def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
     """Return parameters with copies of the containers in them.
 
-    A container that is in two places is copied once. Other mutable objects are not copied, and
-    neither is a set whose copy would have another order.
-    With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
+    A container that is in two places is copied once. Other mutable objects are not copied, nor is a
+    set whose copy would have another order. With `is_plain`, configs of OmegaConf become dicts and
+    lists, which Optax's factories need.
     """
     # Keyed by id. The entry keeps the container alive, so that no other object gets its id.
     made: dict[int, tuple[Any, Any]] = {}
@@ -346,14 +347,14 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     """An Optax gradient transformation that knows how it was built.
 
     A spec is an `optax.GradientTransformationExtraArgs`, so you can use it wherever Optax
-    transformations are used. But the same configuration always gives the same object, so
-    `jax.jit` and `equinox.filter_jit` do not trace again when you build it again. A spec can be
-    closed over, be a static argument, an ordinary argument (a pytree whose leaves are the
-    hyperparameters given as arrays, if any), or a field of a module.
+    transformations are used. But the same configuration always gives the same object, so `jax.jit`
+    and `equinox.filter_jit` do not trace again when you build it again. A function can capture a
+    spec, or take it as a static or an ordinary argument, and a module can have it as a field. As a
+    pytree, its leaves are the hyperparameters given as arrays, if any.
 
     `canonopt.adam` and the other functions with Optax's names build specs, and so do functions that
-    `canonopt.canonical` returns. Each factory has a subclass, a frozen attrs class with a field for
-    each parameter.
+    `canonopt.canonical` returns. Each of them that can be imported has its own subclass, a frozen
+    attrs class with a field for each parameter.
 
     ```python
     >>> import attrs, canonopt
@@ -385,7 +386,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
 
     # `_replace` calls this.
     _make: Any = classmethod(lambda cls, iterable: _of_pair(*iterable))
-    # tyro treats a class with this method as a named tuple, and one without it as an attrs class.
+    # tyro treats a class with this method as a named tuple, so only instances have it.
     _asdict: Any = Attribute(
         lambda spec: functools.partial(dict, init=spec.init, update=spec.update), is_of_class=False
     )
@@ -403,7 +404,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         self, model: Any, loss_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any
     ) -> optax.OptState:
         """Make a state as `canonopt.init_like_grads` does, with this spec as `optim`."""
-        from .._steps import init_like_grads  # imports Equinox
+        from .._steps import init_like_grads  # here, since this imports Equinox
 
         return init_like_grads(model, loss_fn, *args, optim=self, **kwargs)
 
@@ -477,7 +478,7 @@ def make_spec(
 
 
 def _note_leaf(params: Any, error: Exception) -> None:
-    """Add a note to the error if `params` has a leaf without a dtype, as a whole model has."""
+    """Add a note to the error if `params` has a leaf without a dtype, such as a function."""
     for path, leaf in jtu.tree_leaves_with_path(params):
         if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
             note = (
@@ -492,7 +493,7 @@ def _note_leaf(params: Any, error: Exception) -> None:
 # --- classes ------------------------------------------------------------------------------------
 
 # JAX never forgets a class that is registered as a pytree, and there may be any number of local
-# factories. So only a factory that a module has under its name has a class of its own.
+# factories. So a factory has a class of its own only if a module has the factory under its name.
 
 
 def class_for(factory: Any, made: Any) -> type[Configured]:
@@ -515,7 +516,7 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
 def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
     parameters, defaults = factory.signature.parameters, factory.signature.defaults
-    # tyro makes a flag of each field, with this type, or with the value's type if this is `Any`.
+    # tyro makes a flag of each field, with this type, or if it is `Any` with the value's type.
     kinds: dict[str, Any] = {n: number_or_none(p.annotation) for n, p in parameters.items()}
 
     @functools.cache
@@ -533,8 +534,8 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     body = {
         "_builder": factory,
         "__annotations__": kinds,
-        # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and
-        # treats a value that has it as a config.
+        # attrs looks this name up on the class. OmegaConf, and so Hydra, looks it up on a value,
+        # and would treat a spec that had the name as a config.
         "__attrs_attrs__": Attribute(attributes, is_of_class=True),
         "__doc__": factory.function.__doc__,
         "__module__": factory.module,
@@ -542,7 +543,7 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     name = "".join(word[:1].upper() + word[1:] for word in factory.name.split("_"))
     bases: tuple[Any, ...] = (kind,)
     if factory.is_class:
-        # Python calls this after `__new__`, which has built all of the spec.
+        # Python calls this after `__new__`, which has already built the spec.
         body["__init__"] = lambda self, *args, **kwargs: None
         bases = (kind, factory.builder)
     make: Any = type(kind)

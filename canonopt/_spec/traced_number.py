@@ -145,8 +145,8 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     """Return `function` of numbers, or of numbers and arrays.
 
     With an array, `jax.numpy` computes the result. Floats are computed twice, in float64 and in the
-    default precision. The result has the value in float64 and the derivative in the default
-    precision, since `join` and bit-level rounding have no useful derivative.
+    default precision. The result takes its value from the first, and its derivative from the
+    second, since `join` and bit-level rounding have no useful derivative.
     """
     if not all(isinstance(x, TracedNumber | NUMBERS | jax.Array | np.ndarray) for x in operands):
         return NotImplemented
@@ -209,14 +209,14 @@ def _as_array(x: Any, kind: type) -> Any:
 
 # For an `if` with a special case for one value, as `0.0 if peak == 0.0 else end / peak` does, both
 # branches run, and the program selects a result. Any other `if` raises an error, since each answer
-# would be another program. `__bool__` finds the current `_Run` in a context variable, since user
-# code lies between the two.
+# would be another program. `__bool__` finds the current `_Run` in a context variable, since
+# the user's code calls `__bool__`, and cannot pass the run on.
 
 _MAX_QUESTIONS = 3  # so an update is traced up to 2**3 times
 
 
 class _Run(NamedTuple):
-    """The answers that a run of a function gets, and the traced booleans that it asks about."""
+    """One run of a function: the answers for its first `if`s, and the booleans that `if`s test."""
 
     answers: tuple[bool, ...]
     asked: list[TracedNumber]
@@ -228,7 +228,7 @@ _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current"
 def one_branch(
     function: Callable[[], Any], answers: tuple[bool, ...] = ()
 ) -> tuple[Any, list[TracedNumber]]:
-    """Return the result, with False for each further answer, and the booleans asked about."""
+    """Return the result, with False as each further answer, and the booleans that `if`s tested."""
     run = _Run(answers, [])
     token = _current.set(run)
     try:
@@ -238,7 +238,7 @@ def one_branch(
 
 
 def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
-    """Return the result, a pytree, selected by the traced booleans that were asked about.
+    """Run both branches of each `if` on a traced boolean, and return the result that it selects.
 
     **Raises:** `DynamicSpecError` if the results of the two branches differ in type.
     """
