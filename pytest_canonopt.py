@@ -1,7 +1,7 @@
-"""The plugin for pytest: `compile_log`, `no_recompiles`, and limits as markers.
+"""Plugin for pytest: fixtures that count traces and compiles, and markers that limit them.
 
-This module is outside the package, because pytest imports its plugins at the start of each session,
-and importing canonopt imports jax.
+pytest imports its plugins at the start of each session. So this module is outside the package, and
+imports canonopt only for a test that uses it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def compile_log(request: pytest.FixtureRequest) -> Iterator[canonopt.CompileLog]
 
 @pytest.fixture
 def no_recompiles() -> Iterator[Callable[..., AbstractContextManager[canonopt.CompileLog]]]:
-    """Yield `canonopt.no_recompiles`, for which the rest of the test is the warm-up."""
+    """Yield `canonopt.no_recompiles`, whose reports can compare with earlier calls of the test."""
     import canonopt
 
     with canonopt.compile_log(all_threads=True):
@@ -57,7 +57,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
     with canonopt.compile_log(all_threads=True) as log:
         result = yield
-    # While this log lives, the guard can compare calls of the test with calls of the fixtures.
+    # While this log lives, `no_recompiles` can compare calls of the test with the fixtures' calls.
     item.stash[_warmup] = log
     return result
 
@@ -94,7 +94,7 @@ def _counted(item: pytest.Item) -> Generator[None, object, object]:
         item.stash.setdefault(_log, log)
         result = yield
     if item.stash[_log] is log:
-        del item.stash[_log]  # the failure message has the same causes
+        del item.stash[_log]  # the failure message already shows the causes
     try:
         for name in {name for by_name in limits.values() for name in by_name if name}:
             log[name]  # raises an error if no function has this name
@@ -118,7 +118,7 @@ def pytest_runtest_makereport(
 
 
 def _limits(item: pytest.Item, marker: str) -> dict[str | None, int]:
-    """Return limits by function name, or None for all others. The marker nearest the test wins."""
+    """Return limits by function name, and by None for all others. The nearest marker wins."""
     limits: dict[str | None, int] = {}
     for mark in item.iter_markers(marker):
         count, names = _arguments(mark)
@@ -151,7 +151,7 @@ def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) 
         for marker, by_name in limits.items():
             limit = by_name.get(function.name, by_name.get(None))
             count = function.traces if marker == "max_traces" else function.compiles
-            if function.is_line:  # count only operations compiled again without need
+            if function.is_line:  # a line of eager operations: count only avoidable compiles
                 count = function.avoidable and function.avoidable + 1
             if limit is None or count <= limit:
                 continue

@@ -1,8 +1,8 @@
-"""Optax specs for which a training step is traced once, and compiled once.
+"""Build Optax transformations for which a training step is traced once, and compiled once.
 
-`canonopt.adam(lr=1e-3)` is an optax transformation, and the same object whenever it is built again.
-`import canonopt as optax` has all public names of Optax: factories build specs, and everything else
-is Optax's own object.
+`canonopt.adam(lr=1e-3)` returns a *spec*: an Optax transformation, and the same object whenever it
+is built again. canonopt has all public names of Optax, for `import canonopt as optax`. Factories
+such as `adam` build specs, `apply_updates` is canonopt's, and the rest are Optax's own objects.
 """
 
 import importlib as _importlib
@@ -10,8 +10,8 @@ from typing import Any as _Any
 
 __version__ = "0.2.0"
 
-# A module is imported when one of its names is first used: most runs count nothing, write no data
-# and use no Equinox. `python -m tools.stubs` writes the names for type checkers.
+# A module is imported when one of its names is first used: most runs count no compiles, write no
+# specs as data and use no Equinox. `python -m tools.stubs` writes the names for type checkers.
 _MODULE_OF = {
     name: module
     for module, names in {

@@ -1,4 +1,4 @@
-"""`restore_like`, which restores a checkpoint as a step expects it, and `manifest`, to check it.
+"""Restore a checkpoint as a step expects it: `restore_like`, and `manifest` to check the tree.
 
 Checkpoint libraries lose facts that `jax.jit` compares: the weak type, the sharding, and whether an
 array is committed. They also restore the state of one optimizer into another's without an error.
@@ -72,14 +72,14 @@ def restore_like(
         `jax.ShapeDtypeStruct`s; one without a sharding stands for an array that is not committed.
     - `load`: a function that reads the checkpoint. Its argument is `like` with a
         `jax.ShapeDtypeStruct`, which has a sharding, in place of each array: orbax and equinox
-        restore into such a tree. It returns a pytree of that structure, or the list of its leaves.
+        restore into such a tree. `load` returns a pytree like it, or the list of the leaves.
     - `manifest`: the result of `canonopt.manifest` for the tree that was saved.
 
     **Returns:** a pytree of `like`'s type. Leaves such as functions are those of `like`.
 
     **Raises:** `CheckpointError` if the checkpoint has another structure, class, shape or dtype,
-    with the leaves named, or cannot be read. An error of `load` is its cause; a `FileNotFoundError`
-    is raised as it is.
+    with the leaves named, or cannot be read. If `load` raises an error, that is the cause;
+    a `FileNotFoundError` is raised as it is.
     """
     if not callable(load):
         problem = f"load must be a function, not of type {type(load).__name__}."
@@ -167,7 +167,7 @@ def _contents(tree: Any) -> dict[str, str]:
     def note(path: tuple[Any, ...], node: Any) -> bool:
         name = jtu.keystr(path)
         if isinstance(node, _DATA):
-            if isinstance(node, _NUMBERS):  # use its type: an integer may be too large for JAX
+            if isinstance(node, _NUMBERS):  # its type alone: an integer may be too large for JAX
                 dtype = jnp.result_type(next(kind for kind in _NUMBERS if isinstance(node, kind)))
             else:
                 dtype = node.dtype

@@ -1,7 +1,7 @@
 """Facts about Optax beyond its documented interface.
 
-Each docstring names the behaviour that its function relies on. `tests/test_optax_compat.py` fails
-if Optax changes that behaviour.
+Each docstring names the behavior that its function relies on. `tests/test_optax_compat.py` fails
+if Optax changes that behavior.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ def is_optimizer(factory: Any) -> bool:
 
 
 def dtype_of(value: Any) -> Any:
-    """Return JAX's scalar type for any spelling: `"bfloat16"`, an `np.dtype`, NumPy's type.
+    """Return JAX's scalar type for a dtype given as `"bfloat16"`, an `np.dtype` or NumPy's type.
 
     Relies on Optax, which treats all spellings of a dtype alike, so that one dtype is one
     configuration. Other values are returned unchanged, among them Python's `float`, which means

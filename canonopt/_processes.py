@@ -1,4 +1,4 @@
-"""`assert_same_across_processes`, which compares the specs or models that processes have built.
+"""Compare the specs or models that processes have built: `assert_same_across_processes`.
 
 `Description` describes a value in text that is the same in every process: without addresses, ids,
 or the order of sets. The processes exchange these texts through the coordinator of JAX.
@@ -65,9 +65,9 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 
     **Returns:** None. With one process it returns immediately.
 
-    **Raises:** `ProcessMismatchError` for the first part that differs: `path`, with `before` in
-    process 0 and `after` in the process that differs. `MissingProcessError` if a process does not
-    call this within the timeout. All processes raise it, so none is left waiting in a collective.
+    **Raises:** `ProcessMismatchError` for the first part that differs: `path` names it, `before`
+    describes it in process 0, and `after` in the other process. `MissingProcessError` if a process
+    does not call this within the timeout. All processes raise, so none waits in a collective.
     """
     others = processes()
     if others is None:
@@ -111,7 +111,7 @@ def _key(call: int) -> str:
 
 
 class _Verdict(NamedTuple):
-    """A message from process 0 to the others."""
+    """The result of a comparison, which process 0 sends to the others."""
 
     missing: list[int]
     # Maps a process to a path, and to the texts there in process 0 and in that process.
@@ -131,7 +131,7 @@ def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdi
     missing = [index for index in range(1, others.count) if str(index) not in results]
     differing = {index: result for index, result in results.items() if result is not None}
     verdict = _Verdict(missing, differing)
-    if not missing:  # all are here, so none still reads the keys of the earlier call
+    if not missing:  # all have called, so none still reads the keys of the previous call
         others.delete(_key(call - 1))
     others.set(f"{key}/verdict", json.dumps(verdict).encode())
     return verdict
@@ -153,21 +153,21 @@ def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Ver
 # --- what is in a value -------------------------------------------------------------------------
 
 _MAX_PARTS = 100_000  # further parts are not compared
-_MAX_SHOWN = 200  # the most characters of a value's text; a digest follows if it is cut
+_MAX_SHOWN = 200  # the most characters of a value's text; a hash follows a text that is cut
 
 _Named = Iterable[tuple[str, Any]]
 
 
 class Description:
-    """The parts of a value in the order of the code that made it, outer parts first.
+    """The parts of a value as texts by path, outer parts first, in the order of fields and items.
 
-    The path of a part is its owner's path, followed by a step such as `.mask` or `[1]`, or by a
-    colon and the name of the part: `args[1].mask: captured variable 'x'`.
+    A part's path is the path of the value that holds the part, then a step such as `.mask` or
+    `[1]`, or a colon and the name of the part: `args[1].mask: captured variable 'x'`.
     """
 
     def __init__(self, value: Any) -> None:
         self.parts: _Parts = {}
-        # Values that were taken apart, by id. They are kept, so that no new object gets such an id.
+        # Values that were taken apart, by id. They stay alive, so no new object gets their ids.
         self._taken_apart: dict[int, Any] = {}
         self._add("", value)
 
@@ -216,7 +216,7 @@ class Description:
             steps = [f".{name}" for name in getattr(kind, "_fields", ())]
             steps = steps or [f"[{i}]" for i in range(len(value))]
             return f"{kind.__name__} of length {len(value)}", zip(steps, items, strict=True)
-        # A library's object with its own `==` may say in its text what it equals, as a dtype does.
+        # If a library's class defines `==`, the text may show what `==` compares, as for a dtype.
         is_plain = is_library_class(kind) and kind.__eq__ is not object.__eq__
         text = text_of(value) if is_plain and not fields_of(kind) else f"a {_name(kind)}"
         return text, [*_methods(kind), *_attributes(value)]

@@ -34,8 +34,8 @@ def fields_of(kind: type) -> Sequence[Any]:
     return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
 
 
-# Not `equinox.tree_pformat`, which shows all of a large value, and memory addresses. Not `reprlib`,
-# which does not know arrays, functions or dataclasses, and omits the number of items.
+# `equinox.tree_pformat` would show all of a large value, and memory addresses. `reprlib` does not
+# know arrays, functions or dataclasses, and omits the number of items.
 
 _MAX_TEXT = 1000  # maximum number of characters; ten times as many for a string
 _MAX_ITEMS = 32  # maximum number of items of a container
@@ -46,7 +46,7 @@ _SHOWN_AS_CONTAINERS = {kind.__repr__ for kind in _CONTAINERS}
 
 
 def text_of(value: Any, depth: int = 0) -> str:
-    """Return a bounded `repr` without addresses. It reads only those parts that it shows."""
+    """Return a bounded `repr` without addresses. Only the parts that are shown are read."""
     try:
         return _text(value, depth)
     except Exception:  # an attribute of a user's class may raise any error
@@ -120,7 +120,7 @@ def children_of(value: Any) -> list[tuple[str, Any]] | None:
 
 
 def is_same_plain(value: Any, default: Any) -> bool:
-    """Return True for a plain value that equals another value of the same type."""
+    """Return True if `value` equals `default`, and both are of the same plain type."""
     return type(value) in PLAIN and type(value) is type(default) and value == default
 
 
@@ -136,7 +136,7 @@ def _repr(value: Any) -> str:
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return pairs of texts that differ, by name; `"missing"` stands for a text that one lacks.
+    """Return pairs of texts that differ, by name; `"missing"` stands for a text that is absent.
 
     The names are in the order of `after`.
     """
@@ -178,8 +178,8 @@ def built_as(value: Any) -> str | None:
     """Return how Optax built a transformation: `optax.chain(clip_by_global_norm, adamw)`.
 
     Returns None for other values, and for those that Optax did not build. Relies on the qualified
-    name of an `update`, which begins with the factory, and on the variables that `chain`, `masked`
-    and `with_extra_args_support` capture. If these have changed, the outermost factory is named.
+    name of an `update`, which begins with its factory's name, and on the variables that `chain`,
+    `masked` and `with_extra_args_support` capture. If these change, the outermost factory is named.
     """
     if not is_gradient_transformation(value):
         return None
@@ -188,7 +188,7 @@ def built_as(value: Any) -> str | None:
     return f"optax.{_factory_of(value.update)}".replace("'", "")
 
 
-# The common optimizers, by the parts before the learning rate. `'` stands for `nesterov=True`.
+# The common optimizers, by the transformations before the rate. `'` stands for `nesterov=True`.
 _OPTIMIZERS = {
     ("scale_by_adam",): "adam",
     ("scale_by_adam", "add_decayed_weights"): "adamw",

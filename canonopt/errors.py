@@ -37,7 +37,7 @@ class CanonoptError(Exception):
 
 
 class ParameterError(CanonoptError, TypeError):
-    """A factory was called with a parameter, or a value for one, that it cannot take."""
+    """A factory was called with a parameter that it does not have, or with a value it refuses."""
 
 
 class ConfigError(CanonoptError, ValueError):
@@ -95,7 +95,7 @@ class ExcessError(CanonoptError, AssertionError):
     """A function was traced or compiled more often than its limit allows."""
 
     def __str__(self) -> str:
-        # The text looks like the report of a log or of the doctor.
+        # The text looks like the report of `compile_log` or of `canonopt doctor`.
         return "\n  write: ".join(filter(None, (self.problem, self.fix)))
 
 
@@ -104,13 +104,13 @@ class RecompileError(ExcessError):
 
 
 class UnknownFunctionError(CanonoptError, KeyError):
-    """A log or a marker of pytest was asked for a function, and no function has this name."""
+    """A log or a pytest marker was given a function's name, and no function has this name."""
 
 
 class StaleReadError(CanonoptError, AssertionError):
-    """A cached program goes on with a value that has changed since it was traced.
+    """A cached program still uses the old value of something that has changed since the trace.
 
-    `path` is the value, such as `runtime.weight`.
+    `path` names what has changed, such as `runtime.weight`.
     """
 
 
@@ -133,7 +133,7 @@ class MissingProcessError(CanonoptError, RuntimeError):
 class UnsupportedVersionError(CanonoptError, RuntimeError):
     """The installed JAX or Equinox differs from the tested versions, and canonopt cannot go on.
 
-    It is raised when counting starts or ends, or when processes are to be compared.
+    Raised when canonopt starts or stops counting, looks for stale reads, or compares processes.
 
     - `name`: the name in JAX or Equinox that is gone or has changed.
     - `package`, `version`: the installed package and its version.
@@ -158,7 +158,7 @@ class RecompileWarning(UserWarning):
 
 
 class Reason(NamedTuple):
-    """Why a part cannot be compared by value. `why` follows the name of the part in a sentence."""
+    """A reason not to compare a value, and a fix. `why` follows the value's name in a sentence."""
 
     why: str
     fix: str

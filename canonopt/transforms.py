@@ -1,4 +1,4 @@
-"""Optax's transformations, to chain and to wrap, as functions that build specs."""
+"""Optax's transformations other than optimizers, as functions that build specs."""
 
 import functools
 

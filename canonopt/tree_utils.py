@@ -2,5 +2,5 @@
 
 from optax.tree_utils import *
 
-# Optax finds its deprecated names by this function.
+# Optax finds its deprecated names with this function.
 from optax.tree_utils import __getattr__ as __getattr__  # pyright: ignore
