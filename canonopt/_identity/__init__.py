@@ -1,13 +1,13 @@
 """Keys that tell whether values are the same, and tables with one object for each key.
 
 - `read` turns values into a key. Two values are the same exactly if their keys are equal.
-- `Table` finds the one object for a key, as long as something uses that object.
-- `Watched` removes an object from its table if, at a trace, a value in its key has changed.
+- `Table` maps each key to one object, for as long as something else keeps that object alive.
+- `Watched` removes an object from its table if a trace finds that a value in its key has changed.
 - `hoist` and `canonicalize` use these for callables and models; spec factories use them for specs.
 
 Read `interning` first, then `reader`, which walks over values by the rules of the other modules.
-`parts` says how values are taken apart and rebuilt, for `hoist`, `canonicalize` and the arrays
-that a function captures.
+`parts` takes values apart and rebuilds them, so that `hoist` and `canonicalize` can replace the
+callables in a value, and `Copy` can replace the arrays that a function captures.
 """
 
 from .._python_internals.libraries import is_in_place as is_in_place

@@ -1,4 +1,4 @@
-"""Rules for functions and other callables: their keys hold the code and the values they use."""
+"""Rules for the keys of callables: each key holds the code and the values that the code uses."""
 
 import functools
 import operator
@@ -44,17 +44,17 @@ from .reader import NOW, UNBOUND, Mode, Reader, Rule, fixed, inside
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (original := noted(function, "__canonical_original__")) is not None:
-        if not reader.was_seen(function, mode):  # records it: each call returns its own object
+        if not reader.was_seen(function, mode):  # records it: a shared program may return it
             reader.out.append("hoisted")
             reader.add(original, mode)
         return
     if attributes and (owner := noted(function, "__canonical_owner__")) is not None:
-        # A function that canonopt made has the key of its owner: `update` has the key of its spec.
+        # A function that canonopt made counts by its name and its owner: for `update`, the spec.
         reader.out.append(function.__name__)
         reader.add(owner, fixed(inside(mode)))
         return
     is_library = is_library_function(function)
-    # Return before `code_of` reads the bytecode: for all of Optax's factories, that takes 0.1 s.
+    # Return before `code_of` reads the bytecode, which takes 0.1 s for all of Optax's factories.
     if is_library and is_stable(function):
         read_stable(reader, function, mode)
         return
@@ -69,7 +69,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     if "__wrapped__" in attributes and _read_type_checked(reader, function, mode):
         return
     _add_code(reader, function, code, mode)
-    # A factory may read these attributes of a function, besides calling it.
+    # A spec factory may read these attributes of a function, besides calling the function.
     out += (function.__name__, function.__qualname__)
     reader.add(function.__module__, mode)
     reader.add(function.__doc__, mode)
@@ -92,8 +92,8 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
 def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
     reader.out.append(code.key)
     if mode != "live":
-        # The code looks up its globals in this namespace. The function keeps the namespace alive,
-        # but a program outlives a function that was read "now", so the reading pins the namespace.
+        # The code looks up its globals in this namespace, so the id of the namespace counts. A
+        # program may outlive a function read in a mode of `NOW`: the reading keeps the namespace.
         reader.out.append(id(function.__globals__))
         if mode in NOW:
             reader.reading.pinned.append(function.__globals__)
@@ -109,7 +109,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             reader.note_part(value)
             continue
         how = mode
-        # The wrapper of `jax.vmap` stores to a variable that is None if no mesh axis is given.
+        # An exception is None in a library's own variable: `jax.vmap` rebinds one for a mesh axis.
         if name in rebindable_names and not (value is None and name in own):
             reader.reading.reads_data = True
             if mode == "held":
@@ -120,7 +120,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 is_library = is_library_function(function)
                 reader.note(function, OF_LIBRARY if is_library else rebindable(name))
         if mode in NOW and name in own:
-            # Optax's schedules turn ints into floats in a trace. The value before the trace counts.
+            # When traced, Optax's schedules turn captured ints into floats: the ints count.
             _, value = reader.reading.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.add_module(function, value, code, name)
@@ -132,15 +132,15 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
 
 
 def annotation_key(annotation: Any) -> Any:
-    """Return a word for an annotation: the token of a class, or the text of anything else."""
-    # jaxtyping makes a new class for each annotation, so such a class counts by its text.
+    """Return the key of an annotation: a class's unique number, or the `repr` of another value."""
+    # jaxtyping makes a new class for each annotation, so such a class counts by its `repr`.
     is_class = isinstance(annotation, type) and not hasattr(annotation, "dim_str")
     return token_of(annotation) if is_class else repr(annotation)
 
 
 def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     wrapped = vars(function).get("__wrapped__")
-    # `functools.wraps` has copied what JAX or canonopt keeps on the inner function.
+    # Leave out the attributes that `functools.wraps` has copied from a function of JAX or canonopt.
     kept = {name: vars(wrapped).get(name, UNBOUND) for name in _kept_on(wrapped)}
     attributes = {
         name: value
@@ -163,7 +163,7 @@ def _kept_on(wrapped: Any) -> set[str]:
 
 
 def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:
-    """Read a function that beartype or jaxtyping made; return False for any other.
+    """Read a wrapper that beartype or jaxtyping made; return False for any other function.
 
     Such a wrapper has new code and new cells each time. But all wrappers of one function do the
     same: they check the types of the arguments, then call the function.
@@ -173,7 +173,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
     if defaults.get("__beartype_func", UNBOUND) is wrapped:
         # The key leaves out the code of the wrapper, because its names contain ids of objects.
         reader.out.append("beartype")
-        # Equal confs are one object, whose attributes change when beartype caches its `repr`.
+        # Equal `BeartypeConf`s are one object, which changes when beartype caches its `repr`.
         reader.add_identity(defaults.get("__beartype_conf"))
     elif function.__code__.co_qualname == "jaxtyped.<locals>.wrapped_fn":
         _add_code(reader, function, code_of(function), mode)
@@ -187,7 +187,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
 
 
 def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Add the identity of a value that a library has under a name; stop if the value is impure."""
+    """Add the identity of a stable value (see `is_stable`); make the key unique if it is impure."""
     reader.add_identity(value)
     if id(value) not in reader.judged:
         reader.judged[id(value)] = value
@@ -200,7 +200,7 @@ def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _unless_stable(rule: Rule) -> Rule:
-    """Return `rule`, but read a library's stable value by identity, and any other value once."""
+    """Return a rule that reads stable values by identity, and all others once, by `rule`."""
 
     @functools.wraps(rule)
     def read(reader: Reader, value: Any, mode: Mode) -> None:
@@ -253,7 +253,7 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an `operator.itemgetter`, `attrgetter` or `methodcaller`."""
     # Getters have no attributes of their own, so only `__reduce__` shows their arguments.
     made_by, arguments = value.__reduce__()
-    arguments = (*getattr(made_by, "args", ()), *arguments)  # of a `methodcaller` with keywords
+    arguments = (*getattr(made_by, "args", ()), *arguments)  # `made_by` may be a partial
     # JAX calls methods of a registered class, such as `tree_flatten`, through a getter.
     names = ".".join(map(str, arguments)).split(".")
     if hidden := HIDDEN_ATTRIBUTES.intersection(names):
@@ -281,7 +281,7 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
 
 @_unless_stable
 def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read an object that keeps programs, such as a result of `jax.jit` or of our `jit`."""
+    """Read an object that keeps compiled programs: a result of `jax.jit` or `canonopt.jit`."""
     options = jit_options(value) if type(value) is Jitted else value.__captured_options__
     if options is None:
         reader.stop(value, UNKNOWN_JIT)
@@ -300,7 +300,7 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _set_on(jitted: Any) -> list[str]:
-    """Return the attributes that were set or deleted on a result of our `jit`."""
+    """Return the attributes that were set or deleted on a result of `canonopt.jit`."""
     if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` checks these
         return []
     plain: Any = types.SimpleNamespace()
@@ -308,7 +308,7 @@ def _set_on(jitted: Any) -> list[str]:
     changed = []
     for name in (made | own).keys() - {*jitted.__captured_fields__}:
         one, other = made.get(name, UNBOUND), own.get(name, UNBOUND)
-        # A function that is written in C makes its name and docstring each time.
+        # A function written in C makes new strings for its name and docstring at each access.
         if one is not other and not (type(one) is type(other) is str and one == other):
             changed.append(name)
     return sorted(changed)

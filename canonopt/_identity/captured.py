@@ -1,7 +1,7 @@
-"""Functions that are traced now: the values that they read, and why some share no program.
+"""Read functions that are traced now, and note why some of them share no program.
 
-`read_call` leaves the values of captured jax arrays out of the key if the arrays can be arguments
-of the program. `parts.Copy` copies a function with other values, such as tracers, in their place.
+`read_call` leaves the values of captured JAX arrays out of the key if the arrays can be arguments
+of the program. `parts.Copy` copies a function with other values, such as tracers, for these arrays.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from .reader import MAX_WORDS, Reading
 
 
 def all_inside(value: Any) -> Iterator[Any]:
-    """Yield a value and all values that it leads to, also through the parts of specs."""
+    """Yield a value and all values reachable from it, including those inside of specs."""
     pending, specs = [value], set[int]()
     while pending:
         for node in Graph(pending.pop()).nodes.values():
@@ -41,13 +41,13 @@ def read_call(
     explain: bool = False,
     max_words: int = MAX_WORDS,
 ) -> Reading:
-    """Read a function that is traced now, and the arrays that it may get as arguments.
+    """Read a function that is traced now, and find captured arrays that can become arguments.
 
     **Arguments:**
 
     - `fn`: the function.
     - `beside`: other values to read, such as static arguments.
-    - `before`: the reading from before the trace, if `fn` is read again after it.
+    - `before`: the result from before the trace, if this call reads `fn` again after the trace.
     - `explain`, `max_words`: as for `read`.
     """
     cells = None if before is None else before.library_cells
@@ -59,14 +59,14 @@ def read_call(
         items = closure_items(fn) if isinstance(fn, types.FunctionType) else ()
         names = [name.split("'")[1] for name, part in items if isinstance(part, jax.Array)]
         named = f" ({', '.join(names)})" if names else ""
-        note_not_shared(fn, _TELLS.format(named, how))  # keeps the reason of a trace
+        note_not_shared(fn, _TELLS.format(named, how))  # an earlier reason from a trace stays
     return reading
 
 
 def keeps_state(code: Any) -> bool:
     """Return True if `code`, kept by a program, reads data that may change before the next run.
 
-    Also returns True if the code holds a tracer of an array that the function captured.
+    Also returns True if `code` holds a tracer that stands for a captured array.
     """
     reading = read(beside=(code,))
     can_change = reading.reads_data or not reading.is_comparable
@@ -85,7 +85,7 @@ _TELLS = (
     "argument, also where a method reads it of self."
 )
 
-# As long as a program holds a constant made from the array, JAX uses the array's old values.
+# While a program holds a constant made from a NumPy array, JAX uses the array's old values.
 NUMPY = (
     "it reads a NumPy array, which may change in place. Write {} before the function is made, or a "
     "tuple of Python numbers if a shape needs them."
@@ -108,7 +108,7 @@ def note_not_shared(fn: Any, reason: str) -> None:
 
 
 def why_not_shared(fn: Any) -> str | None:
-    """Return the reason that was noted for a function."""
+    """Return the reason that `note_not_shared` noted for a function, or None."""
     owner, name = _holder_of(fn)
     return (_reasons.get(owner) or {}).get(name)
 

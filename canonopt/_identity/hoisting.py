@@ -28,12 +28,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _callables: Table[Any] = Table()
 # Maps each hoisted callable to its `Watched`, which the callable itself keeps alive. A strong
-# reference here would keep the callable alive too, if a captured object leads back to the callable,
-# as when a trainer has a hoisted function as an attribute, and the function captures the trainer.
+# reference here would keep the callable alive too, if a captured object leads back to the callable:
+# for example, if a hoisted function captures a trainer, and is also an attribute of the trainer.
 _watched: WeakIdMap[weakref.ref[Watched]] = WeakIdMap()
 # Maps each argument of `hoist` to the callable that `hoist` returned for it.
 _results: WeakIdMap[weakref.ref[Any]] = WeakIdMap()
-# These cannot be weakly referenced, so a store of bounded size keeps them.
+# Objects of these types cannot be weakly referenced, so a store of bounded size keeps them.
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 _getters: BoundedStore[Any] = BoundedStore(1024)
 cleared.add(_getters)
@@ -70,12 +70,12 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     - `strict`: whether to raise an error if a part of `fn` is compared by identity, so that the
         next callable like `fn` is likely to be another object.
 
-    **Returns:** a callable of the same type, signature and behaviour. It is `fn` itself if `fn` is
+    **Returns:** a callable of the same type, signature and behavior. It is `fn` itself if `fn` is
     one object already, like a function at the top level of a module, or if `fn` cannot be compared.
     The result lives as long as something, such as a jit cache, refers to it.
 
-    **Raises:** `HoistError` if `fn` is not callable; with `strict`, if a part of it is compared by
-    identity. The error names the part.
+    **Raises:** `HoistError` if `fn` is not callable or, with `strict`, if a part of it is compared
+    by identity. The error names the part.
     """
     if not callable(fn):
         problem = f"canonopt.hoist takes a callable, not {fn!r}."
@@ -120,8 +120,8 @@ def _intern(fn: Any, reading: Reading, key: Hashable) -> Any:
     watched = Watched(reading, lambda: read((fn,)))
     guarded = _guarded(fn, watched) if reading.can_change else fn
     if guarded is fn:
-        # `fn` needs no guard, or has no function to guard. Share `fn` only if it reads no data. A
-        # change of code alone is safe: JAX compares classes, and notices one that is defined again.
+        # `fn` cannot change, or cannot check for changes. Share `fn` only if it reads no data. A
+        # change of code alone is safe: JAX compares classes, and notices that one is redefined.
         return fn if reading.reads_data else _callables.setdefault(key, fn)
     found = _callables.setdefault(key, guarded)
     if found is guarded:
@@ -130,7 +130,7 @@ def _intern(fn: Any, reading: Reading, key: Hashable) -> Any:
     return found
 
 
-# --- functions that read again when they are traced -------------------------------------------
+# --- functions that check, when they are traced, the values they read -------------------------
 
 
 def _guarded(fn: Any, watched: Watched) -> Any:
@@ -163,7 +163,7 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 
 
 class _Guard:
-    """Stands for a module's function in a partial. The partial pickles if the function does."""
+    """Wraps a module's function inside of a partial. The partial pickles if the function does."""
 
     __wrapped__: Any
 
@@ -181,7 +181,7 @@ class _Guard:
     def __reduce__(self) -> Any:
         return operator.itemgetter(0), ((self.__wrapped__,),)  # unpickles to the function itself
 
-    # --- for the reader of functions ----------------------------------------------------------
+    # --- for `Reader` -------------------------------------------------------------------------
 
     def __canonical_key__(self, _: object) -> Hashable:
         return "hoisted"
@@ -196,7 +196,7 @@ class _Guard:
 def described(
     fn: Any, found: Incomparable, as_text: Callable[[Any], str] | None = None
 ) -> tuple[str | None, str]:
-    """Return the path in `fn` to the part that cannot be compared, and a phrase that names it."""
+    """Return the path in `fn` to the incomparable part, and a phrase that names the part."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = (as_text or _text)(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."
@@ -335,7 +335,7 @@ class _Walk:
             return node.update(weak_type=False) if node.weak_type else node
         if hasattr(kind, "__canonicalized__"):  # a spec
             return node
-        is_module = is_module_class(kind)  # read by attributes, since static fields are not leaves
+        is_module = is_module_class(kind)  # mapped by attributes: static fields are not leaves
         if not (is_module or kind in _TREES or is_record(kind)):
             return self._pytree(node)
         known: Any = ATTRIBUTES if is_module else kind_of(node)
@@ -343,7 +343,7 @@ class _Walk:
             return known.mapped(node, self)
         # Equal partials become one object, because JAX compares partials in static fields by
         # identity. This object is always a copy, so that nobody changes its keywords. Its functions
-        # are hoisted already and check the values that they read, so the copy needs no guard.
+        # are hoisted already and check the values that they read, so the copy checks nothing.
         partial = known.make(node, [*map(self, known.parts(node))])
         reading = read((partial,))
         if not reading.is_comparable or reading.reads_data:
@@ -351,7 +351,7 @@ class _Walk:
         return _callables.setdefault(("partial", reading.key), partial)
 
     def _pytree(self, node: Any) -> Any:
-        """Return the canonical form of a leaf, or of a node of any other pytree type."""
+        """Return the canonical form of a leaf, or of a node of a registered pytree type."""
         children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
         if jtu.treedef_is_leaf(structure):
             return hoist(node) if _is_function(node) else node

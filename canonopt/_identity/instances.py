@@ -1,4 +1,4 @@
-"""Rules for classes and instances, and `register_constant`, a promise about them.
+"""Rules for the keys of classes and instances, and `register_constant`, a promise about them.
 
 An instance counts by value if its class says that its attributes do not change: a frozen
 dataclass, a frozen attrs class or an `equinox.Module`. Any other instance may change after it was
@@ -27,7 +27,7 @@ from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
 C = TypeVar("C", bound=type)
 Key = Callable[[Any], Any]
 
-# Maps each registered class to a tuple of its key function, or of None if it has no such function.
+# Maps each registered class to a tuple with one item: its key function, or None if it has none.
 _promised: WeakIdMap[tuple[Key | None]] = WeakIdMap()
 
 
@@ -119,7 +119,7 @@ _OF_ENUM = frozenset(("_name_", "_sort_order_", "__objclass__"))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where instances of a class keep their state."""
+    """The places in which instances of a class keep their state."""
 
     base: type  # the class written in C that holds items, or `object`
     slots: tuple[types.MemberDescriptorType, ...]
@@ -164,7 +164,7 @@ def _is_frozen(cls: type) -> bool:
     """
     if is_module_class(cls):
         return True
-    # Not `getattr`, which also finds the parameters of a base: a subclass need not be frozen.
+    # Not `getattr`, which also finds the parameters of a base class: a subclass need not be frozen.
     dataclass = vars(cls).get("__dataclass_params__")
     if dataclass is not None:
         is_frozen = dataclass.frozen and dataclass.eq
@@ -322,7 +322,7 @@ _MADE_OF_FUNCTIONS = types.FunctionType | functools.partial | types.MethodType
 
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
     cls, attributes = type(value), attributes_of(value)
-    if attributes is value:  # a dict whose items are its attributes
+    if attributes is value:  # `value` is a dict whose items are its attributes
         attributes = {}
     if attributes and reader.was_seen(attributes, mode):
         reader.stop(value)  # two instances share a `__dict__`
@@ -335,8 +335,8 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, reason)
         reader.note_passed(cls)
     if mode in ("given", "now") and is_module_class(cls):
-        # The leaves of a module are given, like the leaves of a dict. But the caller may still hold
-        # an object in a static field, such as a list, and change the object.
+        # The leaves of a module have the mode of the module, as in a dict. But the caller may still
+        # hold an object in a static field, such as a list, and change the object.
         names = static_fields(cls)
         static = {name: part for name, part in attributes.items() if name in names}
         reader.add_named(static, "held" if mode == "given" else "fixed", immutable=is_of_equinox)
@@ -388,7 +388,7 @@ def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
-    """Read which messages a logger takes, and the attributes of the logger that code names.
+    """Read a logger's levels, whether it is disabled, and the attributes of it that code names.
 
     As with `print`, a program does not depend on where a message goes.
     """

@@ -7,9 +7,9 @@ present values of captured variables and of the globals that the code names. A m
 counts by identity *and* by its content now. When in doubt, two values are not the same: a missed
 merge costs a compile, a wrong merge trains another model.
 
-A key is made of plain values, of ids of objects that the value itself holds, and of tokens. A token
-is a number that only one object ever gets. A key keeps no object alive, except the specs in a
-function that is traced now.
+A key is made of plain values, of ids of objects that the values hold, and of tokens. A token is a
+number that only one object ever gets. A key keeps no object alive, except the specs in a function
+that is traced now.
 """
 
 import weakref
@@ -35,17 +35,17 @@ def read(
     max_words: int = MAX_WORDS,
     library_cells: dict[int, Any] | None = None,
 ) -> Reading:
-    """Read values, and return their key with other facts about them.
+    """Return the key of some values, with other facts about the values.
 
     **Arguments:**
 
-    - `held`: values that something refers to for good, such as a function.
+    - `held`: values that something, such as a function, refers to for good.
     - `given`: values that are the arguments of a factory.
     - `now`: functions that are traced right after they are read.
-    - `beside`: other values, which are read like `now`, but never copied.
-    - `explain`: whether to collect the parts that another build is unlikely to have.
-    - `max_words`: the most words of the key. Values with a larger key are not comparable.
-    - `library_cells`: the `library_cells` of an earlier reading, to count the same values again.
+    - `beside`: other values, which are read like those in `now`, but are never copied.
+    - `explain`: whether to collect the parts that are likely to differ in another build.
+    - `max_words`: the most items of the key. Values with a larger key are not comparable.
+    - `library_cells`: the `library_cells` of an earlier result, to use the values in them again.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
@@ -140,8 +140,8 @@ class Watched:
     """Removes an object from its table if a value that was read for its key has changed.
 
     A key describes its object only as long as the values that were read do not change. So they are
-    read again whenever the object is traced. If one has changed, the new program does not match the
-    key: code that has the object keeps it, but the next build makes a new object.
+    read again whenever the object is traced. If a value has changed, the new program does not match
+    the key: code that has the object keeps it, but the next build makes a new object.
     """
 
     __slots__ = (

@@ -1,8 +1,8 @@
-"""A table of how values are taken apart and rebuilt, with a walk and a copy that use the table.
+"""Take values apart and rebuild them, by a table that `Graph` and `Copy` use too.
 
-`kind_of` finds the `Kind` of a value: which parts it has, and how to make another value like it
-with other parts. `Graph` follows the parts of a value to all that it leads to. `Copy` copies a
-function with other values in place of the arrays that it leads to.
+`kind_of` finds the `Kind` of a value: how to list its parts, and how to make a value like it with
+other parts. `Graph` collects all values that can be reached through parts. `Copy` copies a function
+with other values in place of the arrays that the function captures.
 """
 
 import collections
@@ -23,20 +23,20 @@ from .._python_internals.rebinding import cells_of, is_bound
 from .instances import attributes_of, is_record, slots_of, state_of, static_fields
 from .reader import ATOMS, UNBOUND, Reading, leading_to
 
-MAX_NODES = 100_000  # the most nodes of a graph: to find so many takes 0.2 s
+MAX_NODES = 100_000  # the most nodes of a graph: finding so many takes 0.2 s
 Fresh = Callable[[types.CellType], types.CellType]
 
 
 class Kind:
-    """How values of one kind are taken apart and made again.
+    """Functions that take values of one kind apart and make them again.
 
     - `items`: returns the parts, each with its name: a description for an error message, or the
         place in a container.
     - `make_whole`: makes a value like the first argument, with other parts in the same order.
         Raises `TypeError` if the value cannot be copied.
-    - `begin`, `fill`: do the same in two steps, for a value that may lead back to itself: `begin`
+    - `begin`, `fill`: make a value in two steps, because it may lead back to itself: `begin`
         makes an empty value, and `fill` puts its parts in. `begin` also takes a function that maps
-        each captured variable (a cell) to the one that the new value captures.
+        each captured variable (a cell) to the cell that the new value captures.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ _DICT = Kind(
     fill=lambda made, value, parts: made.update(zip(value, parts, strict=True)),
 )
 _PARTIAL = Kind(_partial_items, _make_partial)
-# Not `iter`, because the class may override it.
+# Not `iter`, because the class may override `__iter__`.
 _RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), _make_record)
 _SPEC = Kind(  # a spec has leaves if a number in it is traced
     lambda value: enumerate(_flat_spec(value)[0]),
@@ -203,7 +203,7 @@ _SPEC = Kind(  # a spec has leaves if a number in it is traced
 )
 _OF_CANONOPT_JIT = Kind(
     lambda value: [("jitted function", value.__wrapped__)],
-    lambda value, parts: value.__reduce__()[0](*parts),  # applies our jit with the same options
+    lambda value, parts: value.__reduce__()[0](*parts),  # jits again with the same options
 )
 _HOISTED = Kind(  # a copy is the function inside, since the values were just read
     lambda value: [("function", noted(value, "__canonical_original__"))],
@@ -229,7 +229,7 @@ WHOLE = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionTy
 
 
 def kind_of(value: Any) -> Kind | None:
-    """Return how `value` is taken apart and made again; None if it counts as a whole."""
+    """Return the `Kind` of `value`; None if `value` is never taken apart."""
     kind = type(value)
     if kind is types.FunctionType and noted(value, "__canonical_original__") is not None:
         return _HOISTED
@@ -266,7 +266,7 @@ def takes_apart(value: Any) -> bool:
 
 
 class Graph:
-    """All that a value leads to, part by part, up to `MAX_NODES`."""
+    """All values that can be reached from a value, part by part, up to `MAX_NODES`."""
 
     def __init__(self, root: Any) -> None:
         # Keyed by id: the dict also keeps the objects alive, so that no id is reused.

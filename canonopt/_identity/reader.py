@@ -1,11 +1,11 @@
 """`Reader` walks over values and writes their key; `Reading` is the result.
 
-A key is a flat tuple: each value writes its type and how many parts it has, and its parts follow.
-So no value is nested too deeply to be read. The *rule* of a type decides what its values write. A
-rule is a function of the reader, the value and the mode, in `callables`, `instances` or `values`.
+A key is a flat tuple: the type of a value and the number of its parts, then the parts. So no value
+is nested too deeply to be read. The *rule* of a type decides what its values add to the key. A rule
+is a function of the reader, the value and the `Mode`, in `callables`, `instances` or `values`.
 
-The walk decides when two values are merged. So when in doubt, it writes more into the key, or an
-object that equals no other.
+Two values with equal keys count as the same. So when in doubt, a rule adds more to the key, or adds
+an object that equals no other.
 """
 
 import abc
@@ -70,14 +70,14 @@ from ..errors import (
 
 # How a value is reached, which decides whether its identity counts:
 # - "given": an argument of a factory. Containers count by their items; arrays are refused.
-# - "held": something keeps a reference to the value, as a function to what it captured. Two
+# - "held": something keeps a reference to the value, as a function does to a captured value. Two
 #   mutable values that look alike now may differ later, so the identity counts as well.
 # - "live": code looks the value up in an object whose identity is in the key, as a global in its
 #   module. All code with this key finds what the object has then, so the content is enough.
 # - "now": a function that is traced right after it was read, or never, and the values it holds.
 #   Later changes do not matter, so the content is enough. The arrays become arguments: the function
 #   is traced as a copy with tracers in place of the arrays.
-# - "fixed": like "now", for a value that no copy takes apart, so arrays count by identity.
+# - "fixed": like "now", for a value that the copy does not take apart: arrays count by identity.
 Mode: TypeAlias = Literal["given", "held", "live", "now", "fixed"]
 NOW = ("now", "fixed")
 
@@ -92,14 +92,14 @@ def fixed(mode: Mode) -> Mode:
     return "fixed" if mode == "now" else mode
 
 
-MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # the most objects in a reading, and words in its key
-_MAX_NOTES = 64  # the most parts that are named as incomparable: to look one up takes 0.1 ms
+MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # the most objects in a reading, and items in its key
+_MAX_NOTES = 64  # the most `Incomparable`s that `note` adds: each lookup takes 0.1 ms
 
 
 def exact(value: float, mode: Mode) -> Hashable:
-    """Return the word in a key for a number, exact where `==` is not: 0.0 == -0.0 and NaN != NaN.
+    """Return a number as an item of a key, exact where `==` is not: 0.0 == -0.0 and NaN != NaN.
 
-    In the mode "given", all NaNs have one word. In others, the bits count: functions can see them.
+    In the mode "given", all NaNs are equal. In other modes, their bits count: code sees the bits.
     """
     if value and value == value:
         return value
@@ -107,11 +107,11 @@ def exact(value: float, mode: Mode) -> Hashable:
 
 
 class HoldsArray(Exception):
-    """Raised for a value that is or contains an array: a leaf, neither compared nor interned."""
+    """Raised for a value that is or contains an array, and so is neither compared nor interned."""
 
 
 class _Mark:
-    """A word in a key that equals only itself."""
+    """An item of a key that equals only itself."""
 
 
 SEEN, PENDING, IDENTITY, ARGUMENT, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(8))
@@ -135,7 +135,7 @@ class Reading:
     captures_arrays: bool = False  # whether parts that can be copied hold arrays
     # How code that was read may tell a tracer from an array without an error, or keep a tracer.
     tells_tracers: str = ""
-    # The parts that another build is unlikely to have, if `explain` asks for them.
+    # The parts that are likely to differ in another build, if `explain` is True.
     incomparable: list[Incomparable] = dataclasses.field(default_factory=list)
     stops: int = 0  # how many parts at the start of `incomparable` come from `stop`
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
@@ -150,12 +150,12 @@ class Reading:
     # The objects whose ids are in the key. The list keeps them alive, so that no id is reused.
     pinned: list[Any] = dataclasses.field(default_factory=list)
     # The objects that are read only once even if met twice, such as functions and instances, in the
-    # order of the key. If two readings have equal keys, objects in the same place do the same.
+    # order of the key. If two readings have equal keys, objects at the same index do the same.
     objects: list[Any] = dataclasses.field(default_factory=list)
-    # By the id of each cell that library code rebinds: the cell, and the value before the trace.
+    # Maps the id of each cell that library code rebinds to the cell and its value before the trace.
     library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
     # `arrays`: the captured arrays whose values are not in the key, in order. `above`: the ids of
-    # arrays and of values that lead to them. Both are empty if a copy might behave differently.
+    # `arrays` and of values that lead to them. Both are empty if a copy might behave differently.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
     # The ids of parts that code also reaches without the copy, for example through a global.
@@ -177,7 +177,7 @@ def leading_to(ids: Iterable[int], owners_of: Mapping[int, list[int]]) -> set[in
 
 
 class Reader:
-    """One walk over values, which writes their key."""
+    """One walk over values, which collects their key in `out`."""
 
     holds_mutable = False
     reads_any_attribute = False  # whether code reads attributes that it does not name
@@ -197,7 +197,7 @@ class Reader:
         max_words: int = MAX_WORDS,
         library_cells: dict[int, tuple[types.CellType, Any]] | None = None,
     ) -> None:
-        # A dict has most rules, because a lookup costs less than a call. `rule_for` finds the rest.
+        # `rules` has most rules, because a lookup is faster than a call. `rule_for` finds the rest.
         self._rules, self._rule_for, self._takes_apart = rules, rule_for, takes_apart
         self._max_words = max_words
         self.reading, self._explains = Reading(), explain
@@ -205,7 +205,7 @@ class Reader:
             self.reading.library_cells = library_cells
         self.out: list[Hashable] = []  # the key
         self._pending: list[tuple[Any, Mode, str | None]] = []
-        # Maps the id of each value that was read to its place in the order, and its mode.
+        # Maps the id of each value that was read to its index in `Reading.objects`, and its mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
         self._alive = self.reading.objects  # keeps the values alive, so that no id is reused
         self.judged: dict[int, Any] = {}  # values that libraries have under a name, by id
@@ -213,16 +213,16 @@ class Reader:
         self.named: set[str] = set()
         self._named_in_code: set[str] = set()
         # `_owners`: the modules, classes and instances whose attributes code may read, by id, each
-        # with its place and the attributes already read. `_held`: ids of modules in `_add_held`.
+        # with its index and the attributes already read. `_held`: ids of modules from `_add_held`.
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._held: set[int] = set()
         # `_names_of`: by the id of each instance, the names that code has for it, with a dot for an
         # attribute, and None if code also reaches it in another way. `_passed`: names whose values
-        # code passes on. `_passing`: by the id of each class, methods that pass on their instance.
+        # code passes on (see `Code.passed`). `_passing`: by class id, methods that pass on `self`.
         self._names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
-        self._is_now = False  # whether one of the values is a function that is traced now
+        self._is_now = False  # whether `read` was given values in a mode of `NOW`
         # `_arrays`: the arrays that a copy of a function can replace, by id, with their places in
         # the key. `_owners_of`: by the id of each part, the ids of the values that have the part.
         self._arrays: dict[int, tuple[Any, int]] = {}
@@ -233,7 +233,7 @@ class Reader:
         self._constructed: set[int] = set()
 
     def read(self, **values: Iterable[Any]) -> Reading:
-        """Read the values in `values[mode]` in each mode, and return the reading."""
+        """Return the reading of `values`, which has a list of values for each mode."""
         self._is_now = bool(values.get("now") or values.get("fixed"))
         for mode, of_mode in values.items():
             for value in of_mode:
@@ -246,7 +246,7 @@ class Reader:
         finds = reading.makes_sets or reading.has_inner_jit
         if finds and (reading.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS if reading.makes_sets else INNER_JIT)
-        # Setting attributes needs no mutable object to count: a class or module may keep a tracer.
+        # Setting an attribute counts without a mutable object: a class or module may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
         reading.stores = stores
@@ -297,7 +297,7 @@ class Reader:
     # --- what a rule may do -------------------------------------------------------------------
 
     def add(self, value: Any, mode: Mode, name: str | None = None) -> None:
-        """Add one part of the value that is being read; `name` is the name that code has for it."""
+        """Add one part of the value that is being read; `name` is the code's name for the part."""
         kind = type(value)
         if kind in ATOMS:
             self.out += (kind, value)
@@ -331,7 +331,7 @@ class Reader:
     def add_named(self, values: Mapping[Any, Any], mode: Mode, immutable: bool = False) -> None:
         """Add a mapping in its order, because a factory may read it in order.
 
-        `immutable`: the inner dicts do not change, like the dicts that Equinox keeps for a class.
+        `immutable`: whether inner dicts never change, like those that Equinox keeps for a class.
         """
         self.out.append(len(values))
         for name, value in values.items():
@@ -345,7 +345,7 @@ class Reader:
                 self.add(value, mode)
 
     def was_seen(self, value: Any, mode: Mode) -> bool:
-        """Return True if `value` has been read before; if so, add its first place to the key.
+        """Return True if `value` was read before, and add its index to the key; else record it.
 
         So the key of one object in two places differs from that of two objects that look alike.
         """
@@ -391,7 +391,7 @@ class Reader:
         return self._has_formats or any(map(has_format, texts))
 
     def _key_of_array(self, array: Any) -> Hashable:
-        """Return the word for an array that counts by identity."""
+        """Return the item of the key for an array that counts by identity."""
         if isinstance(array, jax.core.Tracer):
             self.stop(array, TRACER)
             return object()
@@ -462,7 +462,7 @@ class Reader:
                 self.out.append(BUILTIN)
                 value = function.__builtins__.get(name, UNBOUND)
                 if not is_stable(value) and value is not NotImplemented:
-                    self.add(value, "live")  # somebody has set this builtin, or will
+                    self.add(value, "live")  # somebody has set this builtin, or may set it
                 elif not code.is_generated:
                     self._judge(function, value)
                 continue
@@ -488,9 +488,9 @@ class Reader:
         variable: str | None,
         *imported: Iterable[str],
     ) -> None:
-        """Add a module that code has a name for; stop if the code reads an impure library value.
+        """Add a module that code has a name for; `stop` if the code reads an impure library value.
 
-        `variable`: the code's name for the module, or None; `imported`: names that are imported.
+        `variable`: the code's name for the module, or None; `imported`: names imported from it.
         """
         self.out += (MODULE, token_of(module))
         if not is_library_module(module):
@@ -524,7 +524,7 @@ class Reader:
             self._owners[id(module)][2].clear()
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        """Stop if `function` reaches an impure `value` of a library; add `value` if it is data."""
+        """`stop` if `function` reaches an impure library `value`; add `value` if it is data."""
         if is_users_function(value):
             self.add(value, "live")  # somebody has put the function into the library
         elif type(value) in ATOMS or isinstance(value, float | tuple):
@@ -532,8 +532,8 @@ class Reader:
         elif name := impure_name(value, module):
             self.stop(function, impure(name))
         elif not (_is_code(value) or is_in_place(value) or typing.get_origin(value)):
-            self.add(value, "live")  # a library keeps data in it, as in `absl.flags.FLAGS`
-        if type(value) is types.ModuleType:  # code reads attributes of it under any name
+            self.add(value, "live")  # data that a library keeps, as in `absl.flags.FLAGS`
+        if type(value) is types.ModuleType:  # code may read its attributes under any name
             self.add_owner(value)
         self.note_reached(value, is_builtin=module is builtins)
 
@@ -549,7 +549,7 @@ class Reader:
         self.reading.reads_dimensions |= getattr(value, "__module__", None) == "jaxtyping"
         self._takes_remainders |= value is operator.mod or value is operator.imod
         # For a builtin that code calls by its name, `code.tells_tracers` has the answer already:
-        # the bytecode shows if the text is only for an error.
+        # the bytecode shows if the string is only for an error.
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
             self.note_telling(name)
 
@@ -581,8 +581,8 @@ class Reader:
         if not is_library_class(cls):
             self.out += (cls.__name__, cls.__qualname__, *map(token_of, cls.__mro__))
             self.out.append(cls.__flags__ & _FLAGS)
-            # A call of an enum finds the member in a table, to which `_add_value_alias_` adds. That
-            # of a `Flag` grows by itself.
+            # A call of an enum finds the member in a table, to which `_add_value_alias_` adds. The
+            # table of a `Flag` grows by itself.
             if isinstance(cls, enum.EnumMeta) and not issubclass(cls, enum.Flag):
                 self.out.append(len(vars(cls).get("_value2member_map_", ())))
             functions = node_functions(cls)
@@ -651,7 +651,7 @@ class Reader:
             self.add(namespace[name], mode, f".{name}")
 
     def _passes_methods(self) -> bool:
-        """Return True if code may pass on a method of an instance that counts by name."""
+        """Return True if code may pass on a bound method of an instance in `_names_of`."""
         for one in (self._owners[each][1] for each in self._names_of):
             bases = (vars(base) for base in type(one).__mro__ if base is not object)
             methods = {n for base in bases for n, v in base.items() if hasattr(v, "__code__")}
@@ -693,7 +693,7 @@ class Reader:
             self._judge(self.function or owner, value, owner)
             return
         if not (isinstance(owner, type) or id(owner) in self._held) and _is_of_library(value):
-            self.out += (MODULE, token_of(value))  # `add_module` judges it
+            self.out += (MODULE, token_of(value))  # `add_module` refuses what is impure in it
             return
         self._constructs_any |= kind is classmethod
         if isinstance(owner, type) and hasattr(kind, "__get__") and kind not in _NOT_OF_INSTANCES:

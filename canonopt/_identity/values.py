@@ -1,4 +1,4 @@
-"""Rules for numbers, containers, arrays and trees, and the choice of the rule for a type."""
+"""Rules for the keys of numbers, containers, arrays and trees; `rule_for` finds a value's rule."""
 
 import collections
 import enum
@@ -131,7 +131,7 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
     kind = type(value)
     if kind is not tuple:
         if mode != "given" and reader.was_seen(value, mode):
-            return  # `was_seen` notes `value`, so that each call returns its own object
+            return  # `was_seen` records `value`: a shared program may return it
         reader.add_class(kind)
         if attributes := getattr(value, "__dict__", None):  # any code may give them a meaning
             reader.add_identity(value, NO_VALUE)
@@ -224,13 +224,13 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     while pending:
         node = pending.pop()
         out.append(jtu.PyTreeDef)
-        if (data := node.node_data()) is None:  # it is a leaf, or has no leaf at all
+        if (data := node.node_data()) is None:  # the node is a leaf, or has no leaves
             out.append(node.num_leaves)
             continue
         kind, static = data
         reader.add_class(kind)
         # JAX compares `static` with the static data of an earlier call, which may have changed
-        # since. So mutable parts are "held".
+        # since. So mutable parts have the mode "held".
         if is_module_class(kind):  # `static` is a tuple that the structure keeps
             _read_static(reader, static)
         else:  # for a dict, `static` is a new list of its keys
@@ -258,9 +258,9 @@ def _read_static(reader: Reader, static: Any) -> None:
 def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an object of canonopt, whose class says what to write into the key.
 
-    - `__canonical_key__` returns the object's word in a key. Raises `HoldsArray` if the object has
+    - `__canonical_key__` returns the object's item in a key. Raises `HoldsArray` if the object has
         leaves. In the key of a function that is traced "now", an interned object in which nothing
-        can change is its own word, and the program keeps the object alive. A token would not do:
+        can change is its own item, and the program keeps the object alive. A token would not do:
         if the object died, the next equal object would get another token.
     - `__canonical_parts__` returns values that the object has read and that can change, or values
         to read in place of the object.
@@ -277,7 +277,7 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def rule_for(value: Any) -> Rule:
-    """Return the rule for a value of a type that is not in the tables."""
+    """Return the rule for a value of a type that is neither in `CALLABLES` nor in `VALUES`."""
     return _rule_of(type(value)) or (read_stable if is_stable(value) else read_node)
 
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class BoundedStore(Generic[T]):
-    """Keeps values by key, up to a number and a size. It drops the value unused for longest first.
+    """Keeps values by key, up to a number and a size. The least recently used is dropped first.
 
     **Arguments:**
 
@@ -51,7 +51,7 @@ class BoundedStore(Generic[T]):
                 del self._values[key]
 
     def shrink(self) -> None:
-        """Remove the values unused for longest until both limits hold."""
+        """Remove the least recently used values until both limits hold."""
         dropped = []  # freed without the lock, because freeing may run any code
         with self._lock:
             kept = sum(map(self._size_of, self._values.values()))

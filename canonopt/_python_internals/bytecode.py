@@ -45,36 +45,36 @@ class Code:
     """The facts about a code object and the code nested in it."""
 
     key: CodeKey
-    # The names that it loads, stores or deletes as globals.
+    # The names that the code loads, stores or deletes as globals.
     globals: tuple[str, ...]
-    # The names that it may read of other objects, such as `lr` in `self.lr`, and all words in its
+    # The attributes that the code may read, such as `lr` in `self.lr`, and all words in the code's
     # strings: `getattr(self, "lr")`, `model.apply(params, x, method="encode")`.
     attributes: frozenset[str]
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: frozenset[tuple[str, ...]]
-    # The variables, and the attributes (with a dot), whose values it passes on, as ".model" in
-    # `f(self.model)`: it does more with the value than read or call an attribute of the value.
+    # The variables, and the attributes (with a dot), whose values the code passes on, as ".model"
+    # in `f(self.model)`: it does more with the value than read or call an attribute of the value.
     passed: frozenset[str]
-    # The modules that it imports when it runs, each with the name that it takes from there, if any.
+    # The modules that the code imports when it runs, each with the name taken from there, if any.
     # A relative name begins with dots.
     imports: tuple[tuple[str, ...], ...]
     # The right operand of each `is`, as the name of a global and attributes of it; an empty tuple
     # for any other operand. Comparisons with None, True, False and `...` are left out.
     identity_tests: tuple[tuple[str, ...], ...]
-    # The variables that it stores to, and that exist before it runs.
+    # The variables that the code stores to, and that exist before it runs.
     stores: frozenset[str]
-    # The attributes that it names and that give access to the variables of other code.
+    # The attributes that the code names and that give access to the variables of other code.
     hidden_inputs: frozenset[str]
-    is_generated: bool  # dataclasses or attrs made it: it compares classes, hashes and sets fields
-    reads_any_attribute: bool  # whether it reads attributes that it does not name
-    # How it may treat a tracer differently from an array without an error: it catches errors, makes
+    is_generated: bool  # made by dataclasses or attrs: it compares classes, hashes and sets fields
+    reads_any_attribute: bool  # whether the code reads attributes that it does not name
+    # How the code may tell a tracer from an array without an error: it catches errors, makes
     # strings, or looks up the type or the state of an object. Empty if it does none of these.
     tells_tracers: str
-    changes_objects: bool  # whether it may change objects that exist before it runs
-    sets_attributes: frozenset[str]  # the attributes that it sets on such objects
+    changes_objects: bool  # whether the code may change objects that exist before it runs
+    sets_attributes: frozenset[str]  # the attributes that the code sets on existing objects
     makes_sets: bool
-    takes_remainders: bool  # whether it uses `%`, except in the message of an error
-    has_formats: bool  # whether it has a string that may be the left side of `%`
+    takes_remainders: bool  # whether the code uses `%`, except in the message of an error
+    has_formats: bool  # whether the code has a string that may be the left side of `%`
 
 
 @known_by_identity  # code objects of two functions may compare equal
@@ -124,7 +124,7 @@ def facts_of(code: types.CodeType) -> Code:
                 path = () if variable is None else (variable,)
                 is_global = opname in _GLOBAL
             if not tells and (told := _tells_tracers(instructions, i)):
-                # An instruction of an `except` may lack a line: the next one has it.
+                # An instruction of an `except` may lack a line number: a later instruction has one.
                 lines = (e.positions.lineno for e in instructions[i:] if e.positions)
                 tells = f"{told} in line {next(filter(None, lines), '?')}"
             is_of_own = path[:1] in own and not is_global
@@ -185,7 +185,7 @@ def passes_self(function: Any) -> bool:
     return not code.co_argcount or code.co_varnames[0] in code_of(function).passed
 
 
-# The body of a class in a function loads names with LOAD_NAME.
+# The body of a class in a function loads globals with LOAD_NAME, too.
 _GLOBAL = frozenset(
     f"{verb}_{kind}" for verb in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")
 ) | {"LOAD_FROM_DICT_OR_GLOBALS"}
@@ -250,10 +250,10 @@ def _words(constant: Any) -> Iterator[str]:
 
 
 def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
-    """Return words for a message on how instruction `i` may tell a tracer from an array, or "".
+    """Return how instruction `i` may tell a tracer from an array, as a message says it, or "".
 
-    `PUSH_EXC_INFO` begins the handler of an `except`, a `finally` or a `with`. That of a `with`
-    does not count, because the `__exit__` of the context is read instead.
+    `PUSH_EXC_INFO` begins the handler of an `except`, a `finally` or a `with`. The handler of a
+    `with` does not count, because the `__exit__` of the context is read instead.
     """
     opname, name = instructions[i].opname, instructions[i].argval
     if name in TELLS_TRACERS and (opname in _GLOBAL or _is_attribute(instructions[i])):
@@ -275,7 +275,7 @@ def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:
 
 def has_format(constant: Any) -> bool:
     """Return True for a string, or a tuple with one, that formats a value as a string with `%`."""
-    if isinstance(constant, bytes):  # it may be a string of NumPy, with four bytes a character
+    if isinstance(constant, bytes):  # `constant` may be a string of NumPy, four bytes a character
         return b"%" in constant
     return not isinstance(constant, types.CodeType) and bool(_FORMAT.search(repr(constant)))
 

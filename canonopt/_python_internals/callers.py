@@ -34,7 +34,7 @@ def _cell_of(path: str) -> str | None:
     """Return the name, such as `In[3]`, of the cell that IPython compiled under this path.
 
     Relies on `format_code_name` of IPython's compiler, which its tracebacks use too. Returns None
-    if that method is gone, or if the path is not of a cell.
+    if that method is gone, or if the path is not that of a cell.
     """
     ipython: Any = sys.modules.get("IPython")
     with contextlib.suppress(Exception):
@@ -74,7 +74,7 @@ def frames() -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-# These call back functions in which users call a jit, so `call_site` does not look past them.
+# These libraries call users' functions that call a jit, so `call_site` does not look past them.
 _PURE = sys.stdlib_module_names | {"jax", "jaxlib", "equinox", "flax", "canonopt"}
 
 
@@ -82,8 +82,8 @@ def call_site() -> str | None:
     """Return the line of the user's code that runs now, as `file:line`.
 
     That is the innermost frame whose file is not a library's; if there is none, the innermost
-    frame of `__main__`. Returns None if there is neither. If a library runs inside of a function
-    that it calls back, such as a model of NumPyro, returns the line that calls the library.
+    frame of `__main__`. Returns None if there is neither. If a library calls the user's function
+    and runs inside of it too, as NumPyro with a model, returns the line that calls the library.
     """
     stack = [*itertools.islice(frames(), 1, None)]  # a list with this frame would make a cycle
     names = [str(f.f_globals.get("__name__")) for f in stack]
@@ -116,7 +116,7 @@ _Place: TypeAlias = tuple[int, int]
 class Caller:
     """The names that the code around a call has for arguments, modules and other values."""
 
-    # Maps the name of a parameter to its argument's source, if a line can assign to that source.
+    # Maps each parameter's name to the source of its argument, if one can assign to that source.
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Maps the full name of a module or function to the caller's name: "jax.numpy" to "jnp".
     modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -144,9 +144,9 @@ class Caller:
         return self.modules.get(f"{MODULES[short]}.{attribute}", f"{module}.{attribute}")
 
 
-# Advice is written with these modules, under their usual names.
+# The modules that the advice in messages uses, by their usual names.
 MODULES = {"canonopt": "canonopt", "eqx": "equinox", "jax": "jax", "jnp": "jax.numpy"}
-# Users import these from the modules by name.
+# Users may import these functions by name.
 _JITS = ("jit", "filter_jit")
 _FUNCTIONS = [f"{module}.{name}" for module in MODULES.values() for name in _JITS]
 
@@ -192,7 +192,7 @@ def caller_of(
 
 
 def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
-    """Return variables by the full name of the module of `MODULES`, or the function, they hold."""
+    """Return the variables that hold a module of `MODULES` or one of `functions`, by full name."""
     full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
     for function in functions:
         module, _, name = function.rpartition(".")
@@ -229,7 +229,7 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     way = [node for _, _, node in covering]  # outermost first
     call = next((n for *at, n in covering if at == [start, end] and type(n) is ast.Call), None)
     at = max((i for i, node in enumerate(way) if isinstance(node, ast.stmt)), default=0)
-    # A line before a block may not run before each call. One before a lambda lacks its variables.
+    # A line before a block may not run before each call, and lacks the variables of a lambda.
     if call is None or hasattr(way[at], "body") or any(isinstance(n, _SCOPES) for n in way[at:]):
         return None
     is_first = not lines[way[at].lineno - 1].encode()[: way[at].col_offset].strip()

@@ -1,8 +1,8 @@
 """Tell the code of libraries from the user's code, and say which names of a library are impure.
 
 canonopt reads the user's functions and those that a library makes. A value that a library has
-under a name counts as a constant, which is right unless a function of the library depends on more
-than its arguments.
+under a name counts as a constant, unless it is *impure*: a function that depends on more than its
+arguments, or a value that may differ each time.
 """
 
 import builtins
@@ -117,7 +117,7 @@ def is_ours(path: str) -> bool:
 
 
 def is_known(path: str) -> bool:
-    """Return True for a file of the standard library, canonopt or a library it is made for."""
+    """Return True for a file of the standard library, canonopt or a library in `_known_folders`."""
     return _place_of(path) == ""
 
 
@@ -163,7 +163,7 @@ def attribute(value: Any, name: str) -> Any:
 
 def unwrapped(value: Any) -> Any:
     """Return the function under the wrappers of `functools.wraps`."""
-    for _ in range(64):  # an object may have an attribute of any name
+    for _ in range(64):  # bounded: some objects have every attribute
         if (inner := attribute(value, "__wrapped__")) is None:
             break
         value = inner
@@ -187,7 +187,7 @@ def is_users_function(value: Any) -> bool:
 
 
 def is_library_class(cls: type) -> bool:
-    """Return True for a class that is in a library module, or whose functions are a library's."""
+    """Return True for a class of a library, judged by the class's module or its functions."""
     return is_library(_place_of_class(cls))
 
 
@@ -286,10 +286,10 @@ _WRITTEN_IN = {"posix": "os", "nt": "os"}  # the `__module__` of functions of `o
 
 
 def impure_name(value: Any, module: types.ModuleType | None = None) -> str | None:
-    """Return the name of a library's value if the value, or its result, may differ each time.
+    """Return the name of a library's value if the value, or a call of it, may differ each time.
 
     Examples are `time.time` and `os.environ`. Returns None for all others. The module that defines
-    `value` decides. If `value` does not name that module, `module`, in which it was found, decides.
+    `value` decides. If `value` does not name it, `module`, in which `value` was found, decides.
     """
     name = attribute(value, "__qualname__") or attribute(value, "__name__")
     defined = attribute(value, "__module__")

@@ -32,9 +32,9 @@ def is_mock(value: Any) -> bool:
 
 
 def noted(function: types.FunctionType, name: str) -> Any:
-    """Return what canonopt has noted on a function of its own; None for any other function.
+    """Return the attribute `name` of a function that canonopt made; None for any other function.
 
-    `functools.wraps` copies such a note to a wrapper, which does something else.
+    `functools.wraps` copies the attribute to a wrapper, which does something else.
     """
     is_own = str(function.__globals__.get("__name__")).startswith(_NOTING)
     return vars(function).get(name) if is_own else None
@@ -53,12 +53,12 @@ def is_stable(value: Any) -> bool:
     try:
         module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
         return module is not None and is_library_module(module) and is_in_place(value)
-    except Exception:  # an attribute of a user's class raised it
+    except Exception:  # an attribute of a user's class has raised the error
         return False
 
 
 def is_constant(fn: Any) -> bool:
-    """Return True if a module has `fn` under any name, so that it is one object already."""
+    """Return True if a module has `fn` under any name, so that `fn` is one object already."""
     if is_in_place(fn):
         return True
     if isinstance(fn, types.FunctionType):
@@ -127,7 +127,7 @@ _ASKED_FOR = frozenset(
 def asked_for(cls: type) -> list[str]:
     """Return the attributes of a user's class that Python or a library looks up by name.
 
-    They are the special methods, and attributes that override those of a library's class.
+    These are the special methods, and attributes that override those of a library's class.
     """
     bases = [base for base in cls.__mro__ if base is not object and is_library_class(base)]
     return [
@@ -162,7 +162,7 @@ def attribute_of(owner: Any, name: str) -> Any:
     """Return the value that a module or a class has under a name, without its descriptor.
 
     Returns the function in a method or cached property, the functions and docstring of a property,
-    or the member of an enum. For a field, returns the place of the value: only instances have one.
+    or the member of an enum. For a field, returns what identifies it: only instances have a value.
     """
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]

@@ -77,7 +77,7 @@ _MAX_WRAPPERS = 32
 
 def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
     """Yield code that may contain the code of `function`: found by name, then in running frames."""
-    # The code has its own name: `functools.wraps` gives a wrapper the name of another function.
+    # Use the name in the code: `functools.wraps` gives a wrapper the name of another function.
     names = function.__code__.co_qualname.partition(".<locals>")[0].split(".")
     found = function.__globals__.get(names[0])
     for name in names[1:]:
@@ -111,7 +111,7 @@ def _count(name: str, path: list[types.CodeType]) -> float:
     """Return how many stores to `name` may run after the last function of `path` is made."""
     if name in ("__class__", "__classdict__"):  # `type.__new__` binds them after the body
         return 1
-    # The owner is the function that makes the cell. The code in between passes the cell on.
+    # The owner is the function that makes the cell. The functions in between pass the cell on.
     depth = max((i for i, code in enumerate(path) if name in code.co_cellvars), default=None)
     # With `nonlocal`, code nested in the owner stores whenever somebody calls it.
     if depth is None or any(_rebinds(inner, name) for inner in nested_in(path[depth])):

@@ -24,8 +24,8 @@ def refer(
 
     Raises `TypeError` if `thing` cannot be weakly referenced.
     """
-    # `remove_dead` is one step of C, as in `weakref`: an object may die in any allocation of any
-    # thread, and by then the key may have another reference, to an object that is alive.
+    # `remove_dead` removes only a dead reference, in one step of C: an object may die in any
+    # allocation of any thread, and by then the key may have a new reference to a live object.
     remove_dead = _remove_dead_weakref  # kept here, because Python empties modules when it exits
     new = KeyedRef(thing, lambda reference: remove_dead(entries, key))
     new.value = value
@@ -68,7 +68,7 @@ def known_by_identity(find_out: Callable[[Any], T]) -> Callable[[Any], T]:
 
     @functools.wraps(find_out)
     def call(thing: Any) -> T:
-        entry = entries.get(id(thing))  # `known.get` is not called, because most lookups end here
+        entry = entries.get(id(thing))  # `known.get` without the call: most lookups end here
         if entry is not None and entry() is thing:
             return entry.value
         return known.setdefault(thing, find_out(thing))
