@@ -2,7 +2,7 @@
 
 - `jit` lets functions that do the same share one program: `jitting`, then `programs`, which finds
   the program for a call, `templates`, for results that hold objects of one call, and `old_traces`,
-  for traces that may not be shared. `filter_jit` does the same with the meaning of
+  for functions of which JAX may use an old trace. `filter_jit` does the same and acts like
   `equinox.filter_jit`: `filter_jitting`, with `partition`, which takes the arrays out of modules.
 - `init_like_grads` makes a state so that the second step is neither traced nor compiled again, and
   `grads_like` cuts a model to the leaves that get a gradient: `init`, then `fixed_point` (structure

@@ -1,4 +1,4 @@
-"""`filter_jit`: acts as `equinox.filter_jit`, with calls about as fast as those of `jax.jit`."""
+"""`filter_jit`, which acts as `equinox.filter_jit`, with calls about as fast as `jax.jit`'s."""
 
 import contextlib
 import functools
@@ -52,7 +52,7 @@ def filter_jit(
 def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any) -> Any:
     """Jit a function as `equinox.filter_jit` does, with shared programs and the speed of `jax.jit`.
 
-    Arrays are traced, everything else is static, and a function may return anything, just as with
+    Arrays are traced, everything else is static, and a function may return anything, as with
     `equinox.filter_jit`. The numbers are the same.
 
     ```python
@@ -88,8 +88,8 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
         arrays that it could not use.
     - `options`: further arguments of `jax.jit`, such as `inline`.
 
-    **Returns:** a function with the signature of `fun`, and with the method `lower`. It is an
-    `equinox.Module`, so in a class it is a method.
+    **Returns:** a function with the signature of `fun`, and with the method `lower`. The function
+    is an `equinox.Module`. As an attribute of a class, it acts as a method.
     """
     if fun is NOT_GIVEN:
         return functools.partial(filter_jit, donate=donate, **options)
@@ -107,7 +107,7 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
 
 
 def _names_of(fn: Any) -> tuple[str, str]:
-    """Return the `__name__` and `__qualname__` of the innermost function."""
+    """Return the `__name__` and `__qualname__` of the innermost function, or of its type."""
     fn = innermost(fn)
     named = fn if hasattr(fn, "__name__") and hasattr(fn, "__qualname__") else type(fn)
     return named.__name__, named.__qualname__
@@ -122,7 +122,7 @@ class _Held:
     """A function as a pytree: only its arrays are leaves."""
 
     fun: Any
-    _flat: tuple[list[Any], Static] | None = None  # set after a map, which may return any leaves
+    _flat: tuple[list[Any], Static] | None = None  # set when unflattened, with leaves of any type
 
     def tree_flatten(self) -> tuple[list[Any], Static]:
         return self._flat or cut(self.fun)
@@ -208,23 +208,23 @@ class Compiled:
 
 # --- functions ----------------------------------------------------------------------------------
 
-# Callables of these types are leaves, with their own programs. Others are cut like arguments.
+# A callable of these types has its own programs. Others are cut into arrays and a static rest.
 _FUNCTIONS = (
     *(types.FunctionType, types.MethodType, functools.partial),
     *(Jitted, jax.custom_jvp, jax.custom_vjp),
 )
-_MAX_STATICS = 4096  # JAX remembers as many calls of one function
+_MAX_STATICS = 4096  # JAX also remembers this many calls of one function
 
 
 def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function":
     """Return the `_Function` that `fn` shares with functions that Equinox treats as the same."""
     signature = inspect.Signature(bare_parameters(fn))
     if isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,)):
-        is_method = isinstance(fn, types.MethodType)  # methods of one object are equal
+        is_method = isinstance(fn, types.MethodType)  # each access makes another bound method
         owner, key = (fn.__self__, fn.__func__) if is_method else (fn, None)
         try:
             find = weakref.WeakMethod(fn) if is_method else weakref.ref(fn)
-        except TypeError:  # such as the method of a tuple, which `known_of` cannot keep either
+        except TypeError:  # as for a method of a tuple, for which `known_of` keeps nothing either
             find = lambda: fn  # noqa: E731
     else:
         arrays, static = cut(fn)
@@ -238,7 +238,7 @@ def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function
 
 
 class _Owner:
-    """Stands for equal callable pytrees, or for all that hold arrays and have the same name."""
+    """Stands for equal callable pytrees, or for all with arrays that share a name and signature."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -259,10 +259,10 @@ class _Function:
     ) -> None:
         self.given, self.donate = options, donate
         self.options = options if donate == "none" else {**options, "donate_argnums": 1}
-        # True if the function holds no arrays. If it holds some, it is an argument of each call.
+        # True if the function holds no arrays. Otherwise, the function is an argument of each call.
         self.is_whole = find() is not None
         self._signature = signature
-        # A unique key, by which Equinox finds where the stack inside of the function ends.
+        # A unique key, by which Equinox finds the frame where the stack of its error begins.
         self.key = new_token().to_bytes(8, "little")
         self._quietly = _no_warnings if donate.startswith("all") else contextlib.nullcontext
         # Calls with equal static parts share one `Calls`.
@@ -315,10 +315,10 @@ class _Function:
             found = error_of_equinox(error, self.key)
             if found is None:
                 raise
-        raise found  # outside of the block, so without the long error of XLA as its context
+        raise found  # outside of `except`, so that the long error of XLA is not its context
 
 
-# JAX uses the same words.
+# JAX uses the same words for such an error.
 _NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
 
 
@@ -327,8 +327,8 @@ _NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
 class _Rest:
     """The static part of a call, as an argument of the jitted function.
 
-    JAX compares it with the static parts of other functions too. The key of the function comes
-    first, since `==` of static parts may raise an error, as for NumPy arrays in fields.
+    JAX compares the static parts of different functions, too. The keys of the functions come first,
+    since `==` of static parts may raise an error, for example if static fields hold NumPy arrays.
     """
 
     key: bytes
@@ -360,12 +360,12 @@ class _Call:
 def _run(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
     __tracebackhide__ = True
     function, args, kwargs = _restored(fn, rest, kept, donated)
-    # `filter_jit` waits for this first array: unlike others, it always comes from the program.
+    # `filter_jit` waits for this first array: unlike the others, it always comes from the program.
     return jnp.array(0), *cut_output(function(*args, **kwargs))
 
 
 def _restored(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
-    """Return the function and the arguments of a call, given their arrays and the rest."""
+    """Return the function and the arguments of a call, given their arrays and static rest."""
     args, kwargs, tree = restored(rest.static, iter([*kept, *donated]))
     return tree if fn is None else fn, args, kwargs
 
@@ -383,7 +383,7 @@ def _no_warnings() -> Iterator[None]:
 def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
     """Return True if a program that has just run may raise an error when it runs."""
     if is_debugging():
-        return True  # there is no trace
+        return True  # then there is no trace to look at
     try:
         jaxpr = calls.jaxpr_of(call, arrays)
     except NotTraced:

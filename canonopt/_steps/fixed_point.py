@@ -49,7 +49,7 @@ def preserved_state(
     **Arguments:**
 
     - `params`: the leaves that get a gradient: arrays, tracers, or anything `optim.init` takes. If
-        some are `jax.ShapeDtypeStruct`s, so are the leaves of the state; nothing is allocated.
+        some are `jax.ShapeDtypeStruct`s, so are the leaves of the state: nothing is allocated.
     - `grads`: their gradients, as `jax.ShapeDtypeStruct`s.
     - `loss`: the shape and dtype of the loss.
     - `extra_args`: the extra arguments of the update, without those that come from the loss.
@@ -206,7 +206,7 @@ def _traced_init(update: "Update", params: Any) -> jax.stages.Traced:
 
 # --- the update of an optimizer, traced for shapes ------------------------------------------------
 
-# These extra arguments of optax's updates are known from the loss.
+# The extra arguments of Optax's updates that are known from the loss.
 _FROM_LOSS: tuple[str, ...] = ("value", "grad", "value_fn", "obj_fn")
 
 

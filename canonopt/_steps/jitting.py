@@ -26,7 +26,7 @@ class JittedFunction(Generic[P, T]):
 
     def __init__(self, fn: Callable[P, T], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, fn)
-        # The only attribute of ours, since the user's function may have attributes of any name.
+        # This is canonopt's only attribute: the user's function may have attributes of any name.
         self._canonopt = _Jitted(fn, options)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -94,7 +94,7 @@ class _Jitted:
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         self.fn = self.wrapped = fn
         self.options = options
-        # `jax.jit` checks `fn` and the options. Its result runs calls that can share no program.
+        # `jax.jit` checks `fn` and the options. The result runs calls that cannot share a program.
         self.plain: Any = jax.jit(fn, **options)
         # All results of `jit` for one function and the same options share one `Calls`.
         self.calls = known_of(fn, "jit", options, Calls)
@@ -150,7 +150,7 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     - `options`: the options of `jax.jit`.
 
     **Returns:** a function like those of `jax.jit`, with the methods `lower`, `trace`, `eval_shape`
-    and `clear_cache`. A call of one of these ends the sharing: later calls act as with `jax.jit`.
+    and `clear_cache`. A call of such a method ends the sharing: later calls act as with `jax.jit`.
 
     **Raises:** the errors of `jax.jit`, and `DeletedArrayError` if a captured array was deleted or
     donated, since the program holds no copy of the array.
@@ -163,8 +163,8 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
 def keep_programs(limit: int) -> None:
     """Set how many programs `canonopt.jit` and `canonopt.filter_jit` keep (default 1,024).
 
-    The programs that were used least recently go first. A program that is in use stays as long as
-    its function does.
+    The programs that were used least recently are dropped first. A program that a function uses
+    stays as long as the function does.
 
     ```python
     >>> import canonopt

@@ -21,7 +21,7 @@ _Path = tuple[Any, ...]
 
 
 def struct_of(leaf: Any) -> jax.ShapeDtypeStruct:
-    """Return the type of a leaf, with its sharding if it is committed."""
+    """Return the type of a leaf, with the sharding of the leaf if it is committed."""
     aval = jax.typeof(leaf)
     # The sharding of an array that is not committed is not in the key of a jit cache.
     sharding = leaf.sharding if _is_committed(leaf) else None
@@ -87,7 +87,7 @@ def sharding_of_scalars(params: Any) -> Sharding | None:
     # Keyed by devices, since a program can take parameters on several meshes of the same devices.
     found: dict[tuple[Any, ...], tuple[Sharding, Any]] = {}
     for path, leaf in jtu.tree_leaves_with_path(params):
-        if isinstance(leaf, jax.core.Tracer):  # the outer program decides
+        if isinstance(leaf, jax.core.Tracer):  # the outer program decides its sharding
             return None
         if not _is_committed(leaf):
             continue
@@ -99,7 +99,7 @@ def sharding_of_scalars(params: Any) -> Sharding | None:
             return None
         devices = _devices(sharding)
         earlier, _ = found.get(devices, (None, path))
-        if not isinstance(earlier, NamedSharding):  # a mesh of one device wins over the device
+        if not isinstance(earlier, NamedSharding):  # prefer a mesh of one device to the device
             found[devices] = sharding, path
     if len(found) > 1:
         places = [
@@ -122,8 +122,8 @@ def sharding_of_scalars(params: Any) -> Sharding | None:
 def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding | None]:
     """Return the sharding of each leaf of the state; None where only the compiler knows it.
 
-    A leaf matches a parameter if its path ends with the parameter's path, and their shapes agree;
-    it gets the sharding of the parameter. A leaf with one element gets the sharding `scalars`.
+    A leaf gets the sharding of a parameter if its path ends with the parameter's path, and their
+    shapes agree. Any other leaf with one element gets the sharding `scalars`.
     """
     params_at = {path: leaf for path, leaf in jtu.tree_leaves_with_path(params)}
     depths = sorted({len(path) for path in params_at}, reverse=True)
@@ -150,7 +150,7 @@ def commit(state: Any, sharding: Sharding) -> Any:
 
 
 def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
-    """Return the argument for an array that a function captures, in a call with `given`.
+    """Return the argument for an array that a function captures, in a call with arrays `given`.
 
     Returns None if an argument would act differently from the constant that `jax.jit` makes.
     """
@@ -159,7 +159,7 @@ def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
     if not array.committed or is_with_any(array, given):
         # The call may donate the array that it captures.
         return as_type(jnp.copy(array), array) if donates else array
-    # A committed argument commits the results of a program to its devices, a constant does not. So
+    # A committed argument commits a program's results to its devices, and a constant does not. So
     # the argument is an uncommitted copy, unless that loses the memory or the sharding in the type.
     memory = next(iter(array.devices())).default_memory().kind
     is_plain = array.sharding.memory_kind in (None, memory) and array.is_fully_addressable

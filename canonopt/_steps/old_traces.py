@@ -2,7 +2,8 @@
 
 `jax.lax.cond`, `jax.checkpoint`, an inner `jax.jit` and others trace a function once. JAX finds
 that trace by the function object, and uses it even if a value that the function reads has changed.
-But JAX traces a new function that does the same, so these two functions may not share a program.
+But JAX traces a new function that does the same, so the old and the new function may not share a
+program. A `Reading` has the key of the values that a function reads, and lists the objects.
 """
 
 import functools
@@ -16,22 +17,22 @@ from .._jax_internals.functions import jitted_by_equinox
 from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap, token_of
 
-# Maps each function, or each object and each of its methods, to a hash of the values that were read
-# when it was first seen. The hash is None after a change.
+# Maps each function, or each object with each of its methods, to the hash of the values that the
+# function read when it was first seen. The hash is None if the values have changed since.
 _first: WeakIdMap[dict[Any, int | None]] = WeakIdMap()
 
-_UNKNOWN = "<unknown>"  # stands for the place of a callable object, which JAX does not know
+_UNKNOWN = "<unknown>"  # in place of `file:line` for a callable object, for which JAX has none
 
 
 class _Uncounted(dict[int, Any]):
-    """The variables that library code stores to in a trace. Their values are left out of keys."""
+    """Closure cells that library code rebinds in a trace. Keys leave out their values."""
 
     def setdefault(self, key: int, default: Any = None) -> Any:
         return None, None
 
 
 def _noted(fn: Any) -> tuple[dict[Any, int | None], Any]:
-    """Return the recorded hashes of a function, or of its object's methods, and its key in them.
+    """Return the dict in which the hash of a function is recorded, and the function's key in it.
 
     JAX takes two bound methods of one object and one function for the same function, since they are
     equal. Raises TypeError if the function or the object takes no weak reference.
@@ -56,7 +57,7 @@ def _note(fn: Any, now: int | None) -> bool:
         return True
     first = known.setdefault(key, now)
     if first != now:
-        known[key] = None  # and stays None: JAX may have traced with either value
+        known[key] = None  # and stays None: JAX may have traced with the old or the new values
     return first == now
 
 
@@ -88,9 +89,9 @@ def _functions_in(reading: Reading) -> list[Any]:
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """Return the indices of the objects in a reading that JAX may have traced before.
 
-    `places` has the source locations of the inner functions that the program shows. If an inner jit
-    may hide its trace, or if a place is unknown, JAX may have traced any function of the reading.
-    An equal function may be defined elsewhere, but has the same index in each reading of this key.
+    `places` has the `file:line` of each inner function that the program shows. If an inner jit may
+    hide its trace, or if a place is unknown, JAX may have traced any function of the reading. An
+    index is the same in each reading with this key, even if an equal function is defined elsewhere.
     """
     hides = reading.hides_traces or _UNKNOWN in places
     objects = reading.objects if places or hides else ()
@@ -100,12 +101,12 @@ def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
 
 
 def has_old_trace(inside: Collection[int], reading: Reading) -> bool:
-    """Return True if JAX may have an old trace of one of these functions of a reading."""
+    """Return True if JAX may have an old trace of the function at one of the indices `inside`."""
     return not all([note_call(_traced(reading.objects[i])[0]) for i in inside])
 
 
 def _traced(value: Any) -> tuple[Any, str | None]:
-    """Return the function by which JAX finds a trace, and its place in JAX's form, `file:line`."""
+    """Return the function by which JAX finds a trace, and the `file:line` that JAX has for it."""
     jitted = jitted_by_equinox(value)
     # `equinox.filter_jit` jits a function of its own, and passes the user's as a static argument.
     function, fn = (value, value) if jitted is None else (value.__wrapped__, jitted.__wrapped__)

@@ -1,10 +1,11 @@
 """One program for all functions that do the same: which call may run which program.
 
-`Calls` has the calls of one function object. The first call with arguments of a kind reads the
-function and the static parts of its arguments, and looks up the program for the key. A program is a
-result of `jax.jit` for the function, with the captured arrays as an argument. A program has one
-trace, so a function runs the trace of another function only after that lookup. A function that
-cannot be shown to do the same as another runs as under `jax.jit`.
+`Calls` has the calls of one function object. The first call with arguments of a kind (their types,
+structure and static values) reads the function and the static values. The reading (`Reading`) has
+their key, and the objects and arrays that they hold. The key finds the program, which is a result
+of `jax.jit` for the function, with the captured arrays as an argument. A program has one trace, so
+a function runs the trace of another function only after that lookup. A function that cannot be
+shown to do the same as another runs as under `jax.jit`.
 """
 
 import functools
@@ -55,7 +56,7 @@ class Jitted(Protocol):
     options: dict[str, Any]
     plain: Any  # the result of `jax.jit` for `wrapped`
     statics: frozenset[int | str]  # the static arguments, by number and by name
-    # Other values that are read. `plain` takes them after the arguments.
+    # Other values to read with `fn`. `plain` takes them after the arguments.
     beside: tuple[Any, ...]
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -70,7 +71,7 @@ class Program:
     """A result of `jax.jit` that has one trace, and takes a function's captured arrays as well."""
 
     bytes = 0  # the bytes of its constants
-    inside: tuple[int, ...]  # the indices of the read objects that JAX may have traced inside
+    inside: tuple[int, ...]  # indices of objects of the reading that JAX may have traced inside
     template: Template  # the template of the structure of its output
 
     def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
@@ -83,7 +84,7 @@ class Program:
                 raise NotTraced
             return tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
 
-        # Reports call these.
+        # Reports call these two functions.
         vars(call)["__canonical_call__"] = _users_call
         vars(call)["__canonical_trace__"] = functools.partial(_traced_again, mark)
         # With `CAPTURED` in the signature, JAX would resolve negative argument numbers differently.
@@ -100,8 +101,8 @@ def _returns_tree(jitted: Jitted) -> bool:
 
 
 def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Return the function and the arguments that `jax.jit` would have got."""
-    jitted = _thread.jitted  # the call that misses JAX's cache is the last one of this thread
+    """Return the function and the arguments for `jax.jit`, as without a shared program."""
+    jitted = _thread.jitted  # of the last call in this thread, the one that misses JAX's cache
     named = {name: arg for name, arg in kwargs.items() if name != CAPTURED}
     return jitted.wrapped, (*args, *jitted.beside), named
 
@@ -109,7 +110,7 @@ def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any
 def _traced_again(
     mark: object, trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Callable[[], tuple[Any, Sequence[Any]]]:
-    """Return a function that traces this call again, and returns the trace and captured arrays."""
+    """Return a function that traces a call again and returns the trace and the captured arrays."""
     jitted = _thread.jitted
 
     def again() -> tuple[Any, Sequence[Any]]:
@@ -125,7 +126,7 @@ def _traced_again(
 
 
 class _Thread(threading.local):
-    jitted: Any = None  # the function that JAX is called for
+    jitted: Any = None  # the function whose call JAX runs
     tracing: "_Tracing | None" = None  # the function that JAX traces next
 
 
@@ -138,7 +139,7 @@ cleared.update((programs, _not_shared))
 
 @attrs.define(eq=False)
 class _Tracing:
-    """The function that a program is traced for."""
+    """One trace of a program: the function that is traced, and the structure of its result."""
 
     mark: object
     jitted: Jitted
@@ -161,7 +162,7 @@ class _Tracing:
             for leaf in leaves:
                 jax.typeof(leaf)
         except TypeError:
-            return result  # JAX refuses the leaf, and its error names the place
+            return result  # JAX refuses the leaf, with an error that says where it is
         self.output = output
         return result if _returns_tree(self.jitted) else leaves
 
@@ -222,7 +223,7 @@ def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
     )
 
 
-_MAX_KINDS = 4096  # JAX remembers as many calls of one function
+_MAX_KINDS = 4096  # JAX also remembers this many calls of one function
 
 
 def is_debugging() -> bool:
@@ -262,7 +263,7 @@ class Calls:
     def _looked_up(
         self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Return the program for these arguments and its result, or twice None to run `jax.jit`."""
+        """Return the program for these arguments and its result; None twice to run `jax.jit`."""
         __tracebackhide__ = True
         if (self.is_plain and not self._by_kind) or is_debugging():
             return None, None
@@ -272,7 +273,7 @@ class Calls:
         except (TypeError, ValueError):  # `jax.jit` raises its own error
             return None, None
         result = _UNTRACED if use is None else use(jitted, args, kwargs)
-        if result is not _UNTRACED:  # JAX may have forgotten the trace
+        if result is not _UNTRACED:  # otherwise, JAX may have forgotten the trace
             return use, result
         if self.is_plain:
             return None, None
@@ -372,7 +373,7 @@ def _started(
     if reason is not None:
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
-        # JAX also uses the traces that it makes in this context outside of the context.
+        # Outside of the context, JAX also uses the traces that it made inside.
         (forget_calls if context else note_calls)(reading)
         return None, None
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
@@ -510,8 +511,8 @@ _ENTERED = (
     "it is called inside of {}, which canonopt cannot compare with that of another call. Make the "
     "function once."
 )
-# A program would keep such an argument alive, and no later call would find the program, unless a
-# module has the argument under its name.
+# A program would keep such a static argument alive, and no later call would find the program,
+# unless a module has the argument under its name.
 _STATIC = (
     "a static argument equals only itself. Let the function capture it, or give its class __eq__ "
     "and __hash__."

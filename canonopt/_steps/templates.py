@@ -23,7 +23,7 @@ from .._python_internals.namespaces import is_stable
 
 @attrs.frozen
 class _Slot:
-    """Stands for one of the objects that were read, and has its index in the reading."""
+    """Stands for one of the objects that were read, and has its index in `Reading.objects`."""
 
     place: int
 
@@ -34,7 +34,7 @@ class _Other(Exception):
 
 @attrs.frozen(eq=False)
 class Template:
-    """A structure with slots."""
+    """A structure with a `_Slot` in the place of each object that belongs to one call."""
 
     structure: Any
     has_slots: bool
