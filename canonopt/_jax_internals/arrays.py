@@ -9,7 +9,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDev
 
 
 def array_text(value: Any) -> str:
-    """Return the dtype and the shape of an array or a tracer."""
+    """Return the dtype and the shape of an array or a tracer as text, such as `float32[2,3]`."""
     aval = value
     with contextlib.suppress(TypeError):  # NumPy has dtypes that JAX lacks
         aval = jax.typeof(value)
@@ -54,7 +54,7 @@ def placement_text(sharding: Any) -> str:
 
 
 def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
-    """Return code for a sharding, with `{jax}` for the module; None if no code is known for it.
+    """Return code that makes a sharding, with `{jax}` for the module; None if no code is known.
 
     **Arguments:**
 
@@ -77,7 +77,7 @@ def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
 
 
 def sharding_text(value: Any) -> str:
-    """Return a sharding or a mesh as text. Equal ones have the same text in every process.
+    """Return a sharding or a mesh as text. Equal values have the same text in every process.
 
     The text names the devices only if they belong to several processes.
     """

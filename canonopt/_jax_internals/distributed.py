@@ -17,7 +17,7 @@ class Processes:
     def __init__(self, index: int, count: int, client: Any) -> None:
         self.index, self.count = index, count
         self.set = client.key_value_set_bytes
-        self.delete = client.key_value_delete  # also deletes all keys below the key
+        self.delete = client.key_value_delete  # with "a", also deletes "a/b"
         self._get, self._below = client.blocking_key_value_get_bytes, client.key_value_dir_get_bytes
 
     def get(self, key: str, seconds: float) -> bytes | None:
@@ -32,7 +32,7 @@ class Processes:
             return None
 
     def below(self, key: str) -> dict[str, bytes]:
-        """Return the values that have been set below a key, by the last part of their keys."""
+        """Return the values of all keys below a key by their last part: "a/b" is below "a"."""
         found = self._below(key)
         return {name.rpartition("/")[2]: value for name, value in found}
 

@@ -100,7 +100,7 @@ _Shim = type(jtu.Partial(functools.partial(len)).func)
 
 
 def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
-    """Return the function of which a partial or a `jax.tree_util.Partial` was made."""
+    """Return the function from which a partial or a `jax.tree_util.Partial` was made."""
     function = partial.func
     return vars(function).get("fun", function) if type(function) is _Shim else function
 
@@ -184,7 +184,7 @@ def node_functions(kind: type) -> tuple[Any, ...] | None:
 
 
 # Instances of these classes do not change after they are made. Each class has the attributes that
-# define an instance. If JAX has moved a class, builds that hold its instances are not merged.
+# define an instance. If JAX has moved a class, optimizers with its instances count as different.
 IMMUTABLE: dict[str, tuple[str, ...]] = {
     "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
     "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
@@ -236,8 +236,8 @@ def is_of_jax(function: Any) -> bool:
 def is_helper(function: Any) -> bool:
     """Return True if a library, and not its user, has jitted a function of that library.
 
-    That is so if `jits_itself(function)`, or if code of the library is between the user's code and
-    the call in the stack.
+    That is so if `jits_itself(function)`, or if the stack has code of the library between the call
+    and the user's code.
     """
     if not _is_of_library(function):
         return False
@@ -253,7 +253,7 @@ def is_helper(function: Any) -> bool:
 
 @known_by_identity
 def jits_itself(function: Any) -> bool:
-    """Return True if a library jits its function where it is defined, as `jnp.where` is."""
+    """Return True if the library that defines a function jits it there, as JAX does `jnp.where`."""
     if not _is_of_library(function):
         return False
     found: Any = sys.modules.get(str(attribute(innermost(function), "__module__")))

@@ -40,7 +40,7 @@ class HitWatch(Watch):
             raise unsupported("jax._src.api._post_hook_state", "find stale reads") from error
         stand_in: Any = self
         api._post_hook_state = stand_in
-        self._change(self._hook)  # at each start, since a thread may have a hook of its own
+        self._change(self._hook)  # at each start, since each thread may have another hook
 
     def _stop(self) -> None:
         from jax._src import api
@@ -56,11 +56,11 @@ class HitWatch(Watch):
             self._state.set_local(change(local))
 
     def set_global(self, hook: Any) -> None:
-        """Set the hook that JAX calls in all threads, and keep ours around it."""
+        """Set the hook that JAX calls in all threads, inside of the hook of this watch."""
         self._state.set_global(self._hook(hook))
 
     def set_local(self, hook: Any) -> None:
-        """Set the hook that JAX calls in this thread, and keep ours around it."""
+        """Set the hook that JAX calls in this thread, inside of the hook of this watch."""
         self._state.set_local(self._hook(hook))
 
     def _hook(self, hook: Any) -> Any:

@@ -22,9 +22,9 @@ from .tracing import unwatched
 def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
     """Return the bytes of a program's constants, the user's code in it, and its inner functions.
 
-    That code is callbacks, which run with the program, and rules for derivatives, which
-    are traced when the program is differentiated. Relies on the attributes of the objects in which
-    JAX keeps functions: `callback_func` for callbacks; `f`, `transforms` and `f_transformed` of a
+    The user's code is callbacks, which run with the program, and rules for derivatives, which are
+    traced when the program is differentiated. Relies on the attributes of the objects in which JAX
+    keeps functions: `callback_func` for callbacks; `f`, `transforms` and `f_transformed` of a
     `WrappedFun`.
 
     Inner functions are those that JAX has traced to programs of their own, as for `jax.lax.cond`,
@@ -37,7 +37,7 @@ def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
         if is_program(value) and value is not program:
             info = getattr(value, "jaxpr", value).debug_info
             place = info.func_src_info.rpartition(" at ")[2]
-            # JAX knows no place for a callable object. A place in our own jit is unknown, too.
+            # JAX has no line for a callable object. A line in canonopt's jit counts as unknown.
             places.add("<unknown>" if is_ours(place) else place)
         if isinstance(value, jax.core.Tracer):
             kept.append(value)
@@ -48,7 +48,7 @@ def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
     return sum(constants.values()), kept, frozenset(places)
 
 
-# A traced program, with the values of arguments that stand for arrays which a function captures.
+# A traced program, and the values of those of its arguments that stand for captured arrays.
 Traced: TypeAlias = tuple[Any, Sequence[Any]]
 
 
@@ -85,7 +85,7 @@ def _held_for(array: np.ndarray) -> Sequence[Any]:
 
 def _without_dead_code(traced: Traced) -> Traced:
     program, arrays = traced
-    with contextlib.suppress(Exception):  # effects of some kinds have no rule
+    with contextlib.suppress(Exception):  # JAX has no rule for some kinds of effects
         names = program.jaxpr.debug_info.arg_names
         jaxpr, _ = partial_eval.dce_jaxpr(
             program.jaxpr, [True] * len(program.jaxpr.outvars), instantiate=True
@@ -150,7 +150,7 @@ def is_program(value: Any) -> bool:
 def values_in(program: Any) -> Iterator[Any]:
     """Yield a program, its inner programs, their constants, and functions with captured values.
 
-    Leaves out the attributes of the user's other objects: they may be anything under any name.
+    Leaves out the attributes of the user's other objects, which may be anything under any name.
     """
     seen: dict[int, Any] = {}
     pending = [program]

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-# The name of the argument. It is a keyword, so that the other arguments keep their numbers.
+# The name of that argument. It is keyword-only, so that the other arguments keep their numbers.
 CAPTURED = "captured_by_canonopt"
 
 
@@ -35,7 +35,7 @@ def jit_with_captured(
 
 
 def stand_at(call: Any, fn: Any) -> None:
-    """Make JAX's errors name the place of `fn` instead of the place of `call`.
+    """Make JAX's errors name the file and line of `fn` instead of those of `call`.
 
     JAX names the innermost wrapped function. `call` wraps a stand-in, so that `fn` may be freed.
     """

@@ -74,7 +74,7 @@ def around_calls() -> dict[str, Hashable]:
 
 
 def _switch(library: Any, path: str) -> Hashable:
-    """Return the state of a switch as text; None if its public name is missing.
+    """Return the state of one of `_SWITCHES` as text; None if its public name is missing.
 
     Older versions lack some public names. A missing private name may have moved, so its switch gets
     an object that equals no other.
@@ -171,7 +171,7 @@ def context_of_calls() -> dict[str, str]:
 
 @contextlib.contextmanager
 def default_settings() -> Iterator[None]:
-    """Enable jit inside the block, and disable JAX's logs about it, whatever the user has set."""
+    """Enable jit in the block, and disable JAX's logs of compiles and misses, whatever is set."""
     with jax.disable_jit(False), jax.log_compiles(False), jax.explain_cache_misses(False):
         yield
 

@@ -35,7 +35,7 @@ from .tracing import (
 
 # --- compiles -------------------------------------------------------------------------------------
 
-_MAX_NAMES = 1000  # per thread, the most functions that are lowered and not compiled yet
+_MAX_NAMES = 1000  # per thread, the maximum number of functions lowered but not compiled yet
 
 
 @attrs.frozen
@@ -160,7 +160,7 @@ def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str
         users, first, (rest, kwargs) = (
             combined(dynamic[name], part) for name, part in zip(names, static, strict=True)
         )
-    # This version of Equinox passes other parts, and `_check_misses` raises an error.
+    # If Equinox passes other parts, `_check_misses` raises an error.
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
     return users, (first, *rest)[:-1], kwargs  # equinox appends a None
