@@ -14,7 +14,7 @@ from . import forms
 from .comparing import new_programs, read_report, side_by_side
 from .running import attached, watched
 
-RECOMPILED = 3  # the exit status with --fail-on-recompile
+RECOMPILED = 3  # the exit status after a recompile, with --fail-on-recompile
 
 _FORMS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "json": forms.as_json,

@@ -29,7 +29,7 @@ _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
 
 def fix(paths: Sequence[str], write: bool) -> int:
-    """Print, as a diff, the changes of Python files and of those in folders, or write the changes.
+    """Print the changes of Python files, and of the files in folders, as a diff, or write them.
 
     **Returns:** the exit status: 1 if a file could not be read, parsed or written.
     """
@@ -57,7 +57,7 @@ def fix(paths: Sequence[str], write: bool) -> int:
 
 
 def _files(paths: Sequence[str]) -> list[Path]:
-    """Return the files, each only once, even if links lead to it."""
+    """Return the files to fix, each only once, even if links lead to it."""
     found: dict[Path, Path] = {}
     for path in map(Path, paths):
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
@@ -154,7 +154,7 @@ def _of_optax(node: ast.AST) -> Iterator[tuple[ast.alias, str]]:
 
 
 def _left(names: _Names) -> Iterator[tuple[int, str]]:
-    """Yield the lines that use Optax in a way that canonopt may not have, with the reason."""
+    """Yield the lines that use Optax in a way that canonopt may not support, with the reason."""
     for node in names.parents:
         for alias, module in _of_optax(node):
             if not _has_module(module):

@@ -132,7 +132,7 @@ def _tried(report: _Dict) -> Iterator[_Line]:
 
 
 def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:
-    """Yield each stale read, then the causes of each function, then where the start went."""
+    """Yield each stale read, the causes of each function, and how the start was spent."""
     for read in report["stale"]:
         yield from _block(*read["lines"])
     found = told(report)
@@ -155,7 +155,7 @@ def _block(title: str, *lines: str) -> Iterator[_Line]:
 
 
 def told(report: _Dict) -> list[_Dict]:
-    """Return the functions that repeat, most expensive first, then those with other causes."""
+    """Return the functions that recompiled, most expensive first, then others that have causes."""
     repeated = [each for each in report["findings"] if each["repeated"]]
     repeated.sort(key=lambda each: -each["lost_seconds"])
     both = (*report["findings"], *report["lines"])

@@ -50,7 +50,7 @@ def watched(
         _outlive(process)
         while output is not None and (found := process.stdout.read1()):  # pyright: ignore
             output += found
-            with contextlib.suppress(OSError):  # whoever reads our output may be gone
+            with contextlib.suppress(OSError):  # whoever reads the output may be gone
                 sys.stdout.flush()
                 sys.stdout.buffer.write(found)
                 sys.stdout.buffer.flush()
@@ -90,7 +90,7 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
         names = {-number: number.name for number in signal.Signals}
         # A real-time signal does not have a name.
         notes.append(f"The command was killed by {names.get(code, f'signal {-code}')}.")
-    # As a rule, a fork ends with `os._exit`.
+    # Forks are left out, since a fork as a rule ends with `os._exit`.
     found = [each for each in processes if not (each.is_ended or each.start["fork"])]
     others = [each.title for each in found if each.start["pid"] != pid]
     if len(others) < len(found) and code >= 0:
@@ -103,7 +103,7 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
 
 
 def _outlive(process: subprocess.Popen[bytes]) -> None:
-    """Survive the signals that end a command, to report on it, and pass all but Ctrl-C on to it."""
+    """Pass signals on to the command, all but Ctrl-C, and survive them, to report on the run."""
     passed_on = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
     def pass_on(number: int, _: object) -> None:

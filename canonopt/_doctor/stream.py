@@ -40,7 +40,7 @@ VERSION = 2  # version of the lines, which a new field does not change
 _MAX_TEXT = 1000  # maximum number of characters of a string
 _MAX_LEAVES = 2000  # maximum number of leaves of a call
 
-# These fields of entries are written, under the same names.
+# These fields of an `Entry` (a trace, a compile, or both) are written, under the same names.
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
     *(*STAGES, "error"),
@@ -62,10 +62,10 @@ class StreamRecorder(Recorder):
         self.restart()
 
     def restart(self) -> None:
-        """Forget everything. A fork calls this, since its own stream begins without functions."""
+        """Forget everything. A fork calls this, since a new stream begins without functions."""
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
-        # Entries have times of `perf_counter`, which may start at any time.
+        # Entries have times of `perf_counter`, whose zero may be any time.
         self._epoch = time.time() - time.perf_counter()
 
     def tell(self, event: str, **fields: Any) -> None:
@@ -93,7 +93,7 @@ class StreamRecorder(Recorder):
             self.tell_stale(read)
 
     def tell_stale(self, read: StaleRead) -> None:
-        """Write a stale read, with all calls until now."""
+        """Write a stale read (of a value that changed after a trace), with all calls until now."""
         self.tell("stale", number=self.log.stale.index(read), **attrs.asdict(read))
 
     def _tell_of(self, log: FunctionLog, entry: Entry, event: str) -> None:
@@ -106,7 +106,7 @@ class StreamRecorder(Recorder):
             "kind": "line" if log.is_line else "function",
             **{name: getattr(log, name) for name in ("name", "place", *COUNTS)},
         }
-        if entry in log.entries:  # a log with too many entries leaves it out
+        if entry in log.entries:  # false if the log is full
             found["entry"] = entry_record(entry, log.entries.index(entry), self._epoch)
         self.tell(event, **found)
 
@@ -170,7 +170,7 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
 
 @attrs.frozen
 class Told:
-    """A function or a line, read from the stream of a process."""
+    """The log of a function, or of a line of code, read from the stream of a process."""
 
     log: FunctionLog
     moments: Sequence[dict[str, Any]]  # the records of its entries
@@ -180,8 +180,8 @@ class Told:
 class Process:
     """One process, read from its stream."""
 
-    start: dict[str, Any]  # the first line
-    told: Sequence[Told]  # in the order in which they began
+    start: dict[str, Any]  # the first line of the stream
+    told: Sequence[Told]  # functions and lines, in the order in which they began
     cache: dict[str, Any] | None  # settings of JAX's persistent cache
     name: str = "p0"
     is_ended: bool = False  # whether the stream has an "end" line
