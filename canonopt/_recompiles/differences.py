@@ -1,6 +1,7 @@
-"""Find how two calls differ: one `Difference` for each path, with the facts that the rules use.
+"""Find how two calls differ: one `Difference` for each path, with the facts that `rules` uses.
 
-`nearest` compares a new call with the nearest earlier call.
+A path leads to an argument, to a part of an argument or to a setting, as in `records`. `nearest`
+compares a new call with the nearest earlier call.
 """
 
 import functools
@@ -26,7 +27,7 @@ from .records import (
     text_leaf,
 )
 
-# The kinds of differences, most important first: structure, then values, then placement.
+# The kinds of differences, most important first: structure, values, placement, settings.
 KINDS = (
     *("function", "transformation", "structure", "none", "callable", "static value", "scalar"),
     *("shape", "dtype", "weak type", "sharding", "commitment", "memory kind"),
@@ -78,7 +79,7 @@ def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
 
 
 class Part(NamedTuple):
-    """A named part of a static value, as it was in the earlier call and as it is now."""
+    """A part of a static value, such as a captured variable, in the earlier and in the new call."""
 
     name: str
     before: Leaf
@@ -113,13 +114,13 @@ class Part(NamedTuple):
 
     @property
     def is_another_dynamic_int(self) -> bool:
-        """Return True if the dynamic ints of two specs differ. A program has them as constants."""
+        """Return True if an int in `canonopt.dynamic` differs: it is a constant of a program."""
         ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
         return ints_in(self.before.text) != ints_in(self.after.text)
 
     @property
     def label(self) -> str:
-        """Return the quoted part of the name: `tx` for `captured variable 'tx'`."""
+        """Return the word in quotes in the name: `tx` for `captured variable 'tx'`."""
         return [*self.name.split("'"), self.name][1]
 
 
@@ -131,11 +132,12 @@ _MISSING = Leaf("missing", "missing", None)
 
 
 class Difference:
-    """A path at which two calls differ, with the facts that the rules use.
+    """A path at which two calls differ, with the facts that `rules` uses.
 
-    - `place`: the path in the record.
+    - `place`: the path in the records of the calls.
     - `path`: the path in a report: valid Python, or words.
-    - `parameter`: for a spec, the steps to the parameter that differs, such as `.learning_rate`.
+    - `parameter`: the end of `path` if it leads to a parameter of a spec, such as `.learning_rate`.
+        A spec is an optimizer or a schedule of canonopt.
     """
 
     parameter = ""
@@ -180,7 +182,7 @@ class Difference:
 
     @property
     def texts(self) -> tuple[str, str]:
-        """Return the values before and now, as texts that differ."""
+        """Return the values in the earlier and in the new call, as texts that differ."""
         if self.is_static:
             return self._static_texts()
         again = ", whose class was defined again" if self.redefined else ""
@@ -194,7 +196,7 @@ class Difference:
         return shortened(leaf.text)
 
     def _static_texts(self) -> tuple[str, str]:
-        # If canonopt cannot share the function, that is the reason, and not a hidden part.
+        # If canonopt cannot share the function, a hint gives the reason, so name no hidden part.
         part = self.visible or (None if self.why_not_shared else self.hidden)
         before, after = self.before, self.after
         names = names_of(before, after)
@@ -218,9 +220,9 @@ class Difference:
         return texts[0], "another value that is not equal to it"
 
     def narrowed(self) -> "list[Difference]":
-        """Return the differences in numbers of a spec or in a part of a record, else `[self]`."""
+        """Return the differences inside of a spec, a dataclass or a sequence, or else `[self]`."""
         part = self.visible or self.hidden or self.function
-        if self.is_function and part.name.startswith("."):  # a captured spec's parameter
+        if self.is_function and part.name.startswith("."):  # a parameter of a captured spec
             return [self]
         field = part.after.is_own and _FIELD.fullmatch(part.name)
         if field and (field["name"] or part.before.kind != "value"):
@@ -259,7 +261,8 @@ class Difference:
     def visible(self) -> Part | None:
         """Return the part that is another optimizer, else the innermost part that looks different.
 
-        Returns None if there is no such part, or if the values themselves are two optimizers.
+        Returns None if there is no such part, if the values themselves are two different
+        optimizers, or if `is_object` is true.
         """
         if self.is_object or self.whole.is_another_optimizer:
             return None
@@ -281,7 +284,7 @@ class Difference:
 
     @property
     def is_object(self) -> bool:
-        """Return True for a static `self` that is compared by identity, whatever is in it."""
+        """Return True for a static `self` that is compared by identity, not by its attributes."""
         return self.place == "self" and self.before.is_unique
 
     @property
@@ -357,7 +360,7 @@ class Difference:
 
     @property
     def other_statics(self) -> str:
-        """Return an option of jit with the arguments of a method that are static besides `self`."""
+        """Return `, static_argnames=...` for the static arguments of a method other than `self`."""
         leaves = {**self.old.leaves, **self.new.leaves}
         static = (name for name, leaf in leaves.items() if leaf.is_static and name.isidentifier())
         names = (*sorted(name for name in static if name != "self"),)
@@ -373,7 +376,7 @@ class Difference:
 
     @property
     def is_dynamic(self) -> bool:
-        """Return True for a dynamic number of a spec that is static, or for such a spec itself."""
+        """Return True for a dynamic number in a static spec, or for a static spec that has one."""
         if self.parameter and self.before.is_dynamic:
             return True
         is_one = self.kind == "transformation" and self.before.text == self.after.text
@@ -411,7 +414,7 @@ class Difference:
 
     @property
     def redefined(self) -> str:
-        """Return the name of a class that was defined again: that of a part, or of both values."""
+        """Return the name of a class that was defined again, of a part or else of the value."""
         parts = (*self.parts, self.whole)
         again = next((p.after.type for p in parts if p.is_class_defined_again), "")
         return again.rpartition(".")[2]
@@ -458,7 +461,7 @@ class Difference:
 
     @property
     def not_static(self) -> str:
-        """Return advice to make the argument non-static, for an array in place of its value."""
+        """Return advice to make the argument non-static, so that an array can replace its value."""
         options = (leaf for path, leaf in self.new.leaves.items() if path.startswith(_STATICS))
         has_statics = any(leaf.text != "()" for leaf in options)
         if self.new.is_filtered or not (self.is_in_static and has_statics):
@@ -468,7 +471,7 @@ class Difference:
     @property
     def as_array(self) -> str:
         """Return advice on how to pass an array in place of a static value."""
-        words = ", in an argument of its own"  # only a number becomes an array as a whole
+        words = ", in an argument of its own"  # unless the argument itself is a number
         if self.is_of_flax:
             words = ", by nnx.data"
         elif self.new.in_state(self.place):
@@ -618,8 +621,8 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
         if path == TRANSFORMS or (gone and is_inside(path, gone)):
             continue
         if before is None or after is None:
-            # If only one call has an argument, the path of the argument differs already. Our jit
-            # compares more settings, which calls of other jits do not record.
+            # If only one call has an argument, the argument's own path shows that. `canonopt.jit`
+            # compares more settings than a call of another jit records.
             is_more = is_of_two_jits and path.startswith(CONTEXT)
             if path.startswith((GIVEN, OPTION)) or is_more:
                 continue
@@ -635,7 +638,7 @@ def _is_same(before: Leaf, after: Leaf, is_function: bool, is_of_two_jits: bool)
     if before.kind == after.kind and before.token == after.token:
         is_of_two = is_function and is_of_two_jits and before.is_shared != after.is_shared
         return not is_of_two
-    # Not by token, since a tracer has no placement.
+    # The tokens may differ only because a tracer has no placement.
     old, new = as_traced(before, after), as_traced(after, before)
     return old.is_array and new.is_array and not array_kinds(old, new)
 
@@ -664,7 +667,7 @@ def nearest(
 
 def _distance(d: Difference) -> int:
     if d.place.startswith(GIVEN):
-        return 0  # the program is the same
-    if d.is_static:  # a value that was made again is nearer
+        return 0  # by position or by keyword: the program is the same
+    if d.is_static:  # an equal value that was made again counts as the same
         return 0 if d.before.digest == d.after.digest else 1 + len(d.parts)
     return len(KINDS) - KINDS.index(d.kind)

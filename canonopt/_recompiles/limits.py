@@ -185,7 +185,7 @@ class _Limit(_Alarm):
         return self.function_log if found else None
 
     def line_of(self, site: str | None) -> None:
-        """Ignore a line, because only one function is counted."""
+        """Ignore what JAX or a library compiles at a line, because only one function is counted."""
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         if self._what == "traces" and entry.traced:
@@ -203,7 +203,7 @@ class _Limit(_Alarm):
 
 
 def _is_same_function(function: Any, target: Any) -> bool:
-    """Return True for the same function, or for copies of one module, which equinox makes."""
+    """Return True for the same function, or for two copies that Equinox has made of a module."""
     if function is target:
         return True
     is_module = isinstance(target, loaded("equinox", "Module")) and type(function) is type(target)
@@ -234,7 +234,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
 
 
 class _Jitted:
-    """A jitted function with a limit on its traces or compiles, and all of its attributes."""
+    """Limits the traces or compiles of a jitted function, and passes on its attributes."""
 
     def __init__(self, jitted: Any, limit: _Limit) -> None:
         functools.update_wrapper(self, jitted, updated=())
@@ -398,7 +398,7 @@ _HOW_TO_RECORD = (
 
 
 def _told(log: FunctionLog, entry: Entry) -> Cause:
-    """Return why an entry was made, by the earlier calls in every log that is still alive."""
+    """Return why something was traced or compiled, from the earlier calls in all live logs."""
     earlier = earlier_entries(log, entry)
     if entry.shapes is None:
         entry.compare_with(earlier)

@@ -38,12 +38,12 @@ from .stale import StaleWatch
 
 
 class Recorder:
-    """Writes events that the listeners hear into a log, from any thread, under `misses.lock`."""
+    """Writes the traces and compiles of any thread into a log, under `misses.lock`."""
 
     def __init__(self, log: CompileLog | None = None) -> None:
         self.log = CompileLog() if log is None else log
-        # The entries that JAX may compile next, by the thread and the name under which it compiles.
-        # An entry without a log stands for an operation of JAX or of a library.
+        # The misses that JAX may compile next, as log and entry, by thread and JAX's name for the
+        # function. The log is None for an operation of JAX or of a library.
         self.pending: dict[tuple[int, str], tuple[FunctionLog | None, Entry]] = {}
         _known[id(self)] = self
 
@@ -91,7 +91,7 @@ _active: list[tuple[Recorder, int | None]] = []
 
 
 class active:
-    """Lets a recorder record this thread inside the block, or all threads.
+    """Lets a recorder record this thread, or all threads, inside the block.
 
     After the last block, JAX is as it was before. This is a class because each call of a watched
     function enters the block, and a generator is slower. Callers run the slow `misses.check` first.
@@ -153,9 +153,10 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     - `stale`: whether to report cached calls that go on with a value that has changed since the
         trace, as `assert_not_stale` finds them. The reports are in `log.stale` and in the table.
 
-    **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
-    `log.functions`, `log.helpers` for the operations that JAX and libraries compile, by your line
-    that ran them, and `print(log)` for a table with each difference, and whether it can be avoided.
+    **Returns:** a context manager that gives a `CompileLog`. `log[name]` has the counts of a
+    function, and `log.functions` those of each. `log.helpers` has the operations that JAX and
+    libraries compile, by your line that ran them. `print(log)` shows a table, then each difference
+    and whether it can be avoided.
 
     **Raises:** `UnsupportedVersionError` if this version of JAX does not report what canonopt
     counts: at the start of the block, or at its end if no compile was reported.
@@ -191,7 +192,7 @@ class _Running:
 
     miss: Miss
     call: Call | None = None
-    # The operation of a library has one entry for each recorder, without a log.
+    # One entry for each recorder. The log is None for an operation of JAX or a library.
     entries: list[tuple[Recorder, FunctionLog | None, Entry]] = attrs.field(factory=list)
     started: float = 0.0
     inner_seconds: float = 0.0
@@ -299,17 +300,17 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
 
 
 def _count(running: _Running, traced: bool, program: Any, seconds: float) -> list[_Recorded]:
-    """Complete the entries, and keep them for the compile that may follow."""
+    """Complete the entries, keep them for a later compile, and return those with a log."""
     global _is_compile_due
     miss, is_recorded = running.miss, any(log is not None for _, log, _ in running.entries)
-    # If the function inside is jitted itself, its body is traced by another miss, if at all.
+    # If the function is jitted already, as in `jax.pmap(jax.jit(f))`, another miss may trace `f`.
     traced = traced and not (is_recorded and is_jitted_inside(miss.function))
     if not _thread.running and traced and miss.is_call and is_recorded:
         _is_compile_due = True
     failure = sys.exception() if program is None else None
     error = None if failure is None else f"{type(failure).__name__}: {failure}"
     outputs = getattr(program, "out_avals", ())
-    # A compile of this name no longer belongs to an earlier miss, even if no recorder is active.
+    # From now on, a compile of this name belongs to no earlier miss, even of an inactive recorder.
     key = threading.get_ident(), name_in_events(miss.jitted)
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)

@@ -23,10 +23,10 @@ from .records import FUNCTION, Call
 from .rules import CLEARED, HANDFUL, OTHERS, Cause, Change, explain, few
 from .stale import StaleRead
 
-# The seconds of a program are the sum of these.
+# The fields of `Timed` that add up to the seconds of a program.
 STAGES = ("trace_seconds", "lowering_seconds", "compile_seconds")
-MAX_ENTRIES = 64  # kept for each function
-MAX_OPERATIONS = 512  # kept for each line
+MAX_ENTRIES = 64  # maximum number of entries of a function
+MAX_OPERATIONS = 512  # maximum number of entries of a line of the user's code
 # A call is compared with the first calls and the calls just before it, at most this many of each.
 _MAX_FIRST, _MAX_LAST = 4, 12
 
@@ -69,25 +69,25 @@ class Entry(Timed):
     """A trace, a compile, or both, caused by one miss of the jit cache."""
 
     call: Call | None = attrs.field(repr=False)  # its `repr` is too long
-    at: float  # seconds, of time.perf_counter
+    at: float  # a time in seconds, as of `time.perf_counter`
     traced: bool = False
     compiled: bool = False
     error: str | None = None  # the error of a trace that failed
-    refused: bool | None = None  # whether `no_recompiles` refused it: False if it only warned
+    refused: bool | None = None  # True if `no_recompiles` raised an error, False if it warned
     # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
     # and is called later, the call has an entry of its own with a first compile.
     traced_again: bool = False
     compiled_again: bool = False
-    # Whether it was traced inside another trace, and so is a part of that program.
+    # Whether the function was traced inside another trace, and so is a part of that program.
     is_nested: bool = False
-    # Whether `canonopt.jit` traced it to find out if other functions may run the program. If they
-    # may not, the function is traced once more, and both traces share one entry.
+    # Whether `canonopt.jit` traced the function to find out if other functions may run the program.
+    # If they may not, the function is traced once more, and both traces share one entry.
     is_trial: bool = False
     site: str | None = None  # the line of the user's code that ran it, as `file:line`
     # In the log of a line: the operation of JAX or a library, and for JAX its shapes in and out.
     operation: str | None = None
     shapes: str | None = None
-    clearings: int = 0  # how often JAX's caches were cleared before it
+    clearings: int = 0  # how often JAX's caches were cleared before the miss
     # Earlier calls, until they are compared with this call.
     _earlier: list[Call] = attrs.field(factory=list, repr=False)
     _explanation: Cause | None = attrs.field(default=None, repr=False)
@@ -168,7 +168,7 @@ def _cause(entries: list[Entry], told: Cause, every: Sequence[Change] = ()) -> C
 
 
 def _what(entries: list[Entry]) -> str:
-    """Return what was done again, in words. A second trace may come with the first compile."""
+    """Return in words what was done again. The first compile may follow a second trace."""
     first = entries[0]
     if first.error is not None:
         return "failed while traced"
@@ -180,7 +180,8 @@ def _what(entries: list[Entry]) -> str:
 
 def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     """Return the causes of the operations that JAX and libraries compile at one line."""
-    # Operations of libraries are compared like functions. JAX's own operations have shapes instead.
+    # Operations of libraries are compared by their calls, as functions are. Operations of JAX have
+    # shapes in place of recorded calls.
     causes = _causes(e for e in entries if e.compiled_again and e.shapes is None)
     found: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -191,7 +192,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
-        # Only repeats of one shape count: each shape may have its own constant, as powers in Adam.
+        # Count the repeats of each shape alone: Adam takes two powers, so two constants, per shape.
         most = max(collections.Counter(entry.shapes for entry in again).values(), default=0)
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
@@ -263,7 +264,7 @@ def verdict(
 ) -> tuple[str | None, str | None]:
     """Return the pattern of calls with the same kinds of changes, and why they are expected.
 
-    At least one of both is None. `every` has the changes of all calls of the function.
+    At least one of the two is None. `every` has the changes of all calls of the function.
     """
     first = calls[0][0]
     is_of_length = first.is_of_length
@@ -463,7 +464,7 @@ def _is_trial_of(trial: Entry, entry: Entry) -> bool:
 def _is_trace_of(traced: Entry, entry: Entry) -> bool:
     """Return True if `traced` is the trace that the call of `entry` has found in JAX's cache."""
     if not traced.traced or traced.at > entry.at:
-        return traced.traced  # a function that is jitted twice has a miss inside a miss
+        return traced.traced  # true for the inner miss of a function that is jitted twice
     one, other = traced.call, entry.call
     if traced.compiled or one is None or other is None:
         return one is other and not traced.compiled
@@ -492,7 +493,7 @@ class CompileLog:
         return [log for log in self._logs.values() if log.events and log.is_line]
 
     def __getitem__(self, name: str) -> FunctionLog:
-        """Return the summed counts of all functions with a name; zeros if none was traced here.
+        """Return the summed counts of all functions with this name; zeros if none was traced here.
 
         The name of a line works, too: `log["train.py:12"]`. Raises `UnknownFunctionError` if no
         function in this process has the name.

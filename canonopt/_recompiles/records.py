@@ -1,6 +1,7 @@
-"""Record what `jax.jit` compares in a call: a `Leaf` for each path, without its value.
+"""Record what `jax.jit` compares in a call: for each path a `Leaf`, the record of one value.
 
-A `Call` has only facts, which keep no argument alive, so that later calls can be compared with it.
+A `Leaf` has facts about the value in place of the value. So a `Call`, which holds the leaves, keeps
+no argument alive. Later calls are compared with the `Call`.
 """
 
 import collections
@@ -70,12 +71,12 @@ from ..errors import ARRAY, INNER_JIT, Incomparable
 
 # --- paths ----------------------------------------------------------------------------------------
 
-# These paths do not lead to arguments. A report shows only the last word of each path.
+# Paths, and beginnings of paths, that lead to no argument. A report leaves out the beginnings.
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
 TRANSFORMS, CACHE = "<transforms>", "<cache>"
 
-STEPS = re.compile(r"[.\[][^.\[]*")  # the steps of a path
+STEPS = re.compile(r"[.\[][^.\[]*")  # one step of a path, such as `.lr` or `[0]`
 
 
 def is_inside(path: str, outer: Collection[str]) -> bool:
@@ -122,14 +123,14 @@ class Leaf:
     # flat: the parts of a part come just before the part, whose own `parts` is empty.
     parts: Mapping[str, "Leaf"] = attrs.field(factory=dict)
     made: str = ""  # where or by what a function is made, as words that follow its name
-    code: object = None  # the code of a function, without its place
+    code: object = None  # the code of a function, without its file and line
     why_not_shared: str | None = None
     is_unique: bool = False  # the class compares by identity
     is_opaque: bool = False  # whether `canonicalize` cannot find functions inside it
     stores: frozenset[str] = frozenset()  # the outer variables that a function may change
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
-    is_own: bool = False  # whether it is a part of the value itself, or of records in it
-    is_of_module: bool = False  # whether a module has it, so that `hoist` returns it
+    is_own: bool = False  # whether a part is in the value directly, or through fields only
+    is_of_module: bool = False  # whether a module has it under a name: `hoist` returns it as it is
     is_shared: bool = False  # whether `canonopt.jit` compares its digest, not its token
 
     @property
@@ -157,7 +158,7 @@ class Leaf:
 
     @property
     def spec_and_mesh(self) -> tuple[str, str]:
-        """Return the texts of the sharding and of its mesh, which is empty if it has none."""
+        """Return the text of the sharding without its mesh, and the text of the mesh, or ""."""
         spec, _, mesh = str(self.sharding).partition(" of ")
         return spec, mesh
 
@@ -178,7 +179,7 @@ class Leaf:
 
     @property
     def is_of_float(self) -> bool:
-        """Return True for a float, and not for a count."""
+        """Return True if the number is a float, not an int."""
         return re.search(r"[.en]", self.number) is not None
 
 
@@ -211,7 +212,7 @@ def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
     kinds = {"bool": bool, "int": int, "float": float, "complex": complex}
     if not other.is_array or leaf.kind != "number":
         return leaf
-    if (kind := kinds.get(leaf.type)) is None:  # it may be an `enum.IntEnum`
+    if (kind := kinds.get(leaf.type)) is None:  # the number may be an `enum.IntEnum`
         return leaf
     # A Python number is not on a device yet, so it counts as not committed.
     committed = None if other.committed is None else False
@@ -245,10 +246,10 @@ def array_leaf(value: Any) -> Leaf:
 
 
 def _placement_of(array: Any) -> dict[str, Any]:
-    if (where := getattr(array, "sharding", None)) is None:  # a NumPy array or a shape
+    if (where := getattr(array, "sharding", None)) is None:  # a NumPy array or `ShapeDtypeStruct`
         return {"committed": False, "memory_kind": jax.devices()[0].default_memory().kind}
     placement = {"committed": getattr(array, "committed", True), "memory_kind": where.memory_kind}
-    # The device of an uncommitted array is not in the key.
+    # The device of an uncommitted array is not in a jit cache's key.
     return placement | _placement(where) if placement["committed"] else placement
 
 
@@ -264,22 +265,23 @@ def _placement(sharding: Sharding) -> dict[str, Any]:
 
 # --- static values --------------------------------------------------------------------------------
 
-_MAX_DEPTH = 16  # parts in parts: a chain of an optimizer with a schedule has ten levels
+_MAX_DEPTH = 16  # levels of parts in parts: a chain of an optimizer with a schedule has ten
 
 
 @attrs.define
 class Budget:
-    """How much canonopt may still record of the static values of one call, in total.
+    """Limits what canonopt still records of the static values of one call, in total.
 
-    Reading a part reads all inside it, which takes minutes if a function holds half a program.
+    To read a part is to read all inside it. If a function holds half a program, that takes minutes.
     """
 
     parts: int = 1000
-    words: int = 30_000  # the words of digests
-    seen: set[int] = attrs.field(factory=set)  # values whose parts are recorded
+    words: int = 30_000  # the items of digests, which are tuples
+    seen: set[int] = attrs.field(factory=set)  # the ids of values whose parts are recorded
     own: Collection[str] = ()  # the names of the parts of the value itself
-    # The mode in which the value and its parts are read, except parts of globals. Our jit reads in
-    # mode "now", which does not compare captured arrays that may become arguments of the program.
+    # The mode in which `read` reads the value and its parts, except parts of globals. In "held", a
+    # mutable object counts by identity, too. In "now", as for our jit, only its content counts, and
+    # captured arrays that may become arguments of the program are not compared.
     mode: str = "held"
     # By the id of an object: the attributes that the jitted function reads, unless it reads all.
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
@@ -300,7 +302,7 @@ def static_leaf(
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
         is_float = type(value) in (float, complex)
-        digest = (type(value), repr(value) if is_float else value)  # NaN is NaN, 0.0 is not -0.0
+        digest = (type(value), repr(value) if is_float else value)  # NaN equals NaN, 0.0 not -0.0
         # JAX finds a NaN equal to another only if both are the same object.
         token = digest if value == value else (digest, id(value))
         return Leaf("value", text_of(value), token, digest)
@@ -311,7 +313,7 @@ def static_leaf(
             found = read(**given, explain=explain, max_words=budget.words)
             facts["digest"] = found.key if len(found.key) < budget.words else None
             budget.words -= len(found.key)
-            # A jit inside of a value is no reason: without it, other parts may be one.
+            # Skip an inner jit: even without that jit, another part may be the reason.
             reasons = (r for r in found.incomparable if r.why != INNER_JIT.why)
             if (first := next(reasons, None)) is not None:
                 what = f"{described(value, first, text_of)[1]} {first.why}"
@@ -334,7 +336,7 @@ def static_leaf(
     return Leaf(
         kind,
         text_of(value),
-        # Among the parts, only functions are compared by token.
+        # Among the parts, only functions and transformations are compared by token.
         None if is_part and kind == "value" else _equality_token(value),
         type=type_name(kind_of),
         type_token=_object_token(kind_of),
@@ -379,9 +381,9 @@ def _add_parts(
         in_object = name.startswith(("item ", "attribute ", "field ")) or "attribute '" in outer
         if in_object and is_of_whole:
             name = f"{name} of {outer}"
-        if is_field and outer:  # the value is a record in a record
+        if is_field and outer:  # the value is a dataclass in a dataclass
             name = f"{outer[:-1]}.{name.removeprefix('field ')[1:]}"
-        in_spec = depth and is_spec(value)
+        in_spec = depth and is_spec(value)  # a spec is an optimizer or a schedule of canonopt
         if in_spec and type(part) in PLAIN:
             continue  # the text of a captured spec has these numbers already
         budget.parts -= 1
@@ -437,7 +439,7 @@ def _is_of_optax(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    is_built = _is_of_optax(value) and hasattr(type(value), "update")  # `optax.MultiSteps`
+    is_built = _is_of_optax(value) and hasattr(type(value), "update")  # such as `optax.MultiSteps`
     if is_built or is_gradient_transformation(value):
         return "transformation"
     return "callable" if callable(value) and not isinstance(value, type) else "value"
@@ -449,9 +451,9 @@ def _why_spec_not_shared(spec: Any) -> str | None:
         for inner in filter(is_spec, jtu.tree_leaves(value, is_leaf=is_spec)):
             if why := _why_spec_not_shared(inner):
                 return why
-        with contextlib.suppress(HoldsArray):  # a dynamic number
+        with contextlib.suppress(HoldsArray):  # raised for a dynamic number
             found = read(given=(value,), explain=True).incomparable
-            # If a dict holds arrays, report the arrays: making it a tuple would not help.
+            # If a dict holds arrays, report the arrays: a tuple in place of it would not help.
             for each in sorted(found, key=lambda each: each.why != ARRAY.why):
                 path, what = described(value, each, text_of)
                 part = f"in its {name}, {what.removeprefix('its ')}" if path else f"its {name}"
@@ -530,7 +532,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _globals_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the globals that a function names, and attributes of user's modules that it names."""
+    """Return the globals, and the attributes of the user's modules, that a function names."""
     code, named = code_of(function), {}
     for name, *attributes in sorted(filter(None, code.paths)):
         found = function.__globals__.get(name, types) if name in code.globals else types
@@ -556,8 +558,8 @@ def function_leaf(
 ) -> Leaf:
     """Return the record of a jitted function, with the facts that `canonopt.jit` compares.
 
-    `is_shared`: functions with one digest share a program. `is_ours`: the call is by `canonopt.jit`
-    or `canonopt.filter_jit`.
+    `is_shared`: functions with one digest share a program. `is_ours`: the call is one of
+    `canonopt.jit` or `canonopt.filter_jit`.
     """
     is_plain = isinstance(function, types.FunctionType)
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
@@ -616,7 +618,7 @@ _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 
 
 def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]) -> str | None:
-    """Return why `canonopt.jit` would not share a function."""
+    """Return why `canonopt.jit` would not share the program of a function, or None."""
     if reading.has_numpy:
         arrays = {n: part for n, part in parts.items() if part.type == "numpy.ndarray"}
         own = [n for n, part in arrays.items() if part.is_own] or [*arrays][:3]
@@ -664,14 +666,14 @@ class Call:
     states: set[str] = attrs.field(factory=set)
     # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
     modules_of_flax: set[str] = attrs.field(factory=set)
-    # The names at the place of the call, for advice.
+    # The names that the code around the call has for arguments and modules, for advice.
     caller: Caller = attrs.field(factory=Caller)
     # Code that makes the sharding of a committed array, by text and memory kind of the sharding.
     places: dict[tuple[str | None, str | None], str | None] = attrs.field(factory=dict)
     # Whether JAX jits its own wrapper around the user's function, as for `jax.pmap`.
     is_jitted_by_jax: bool = False
     is_jitted_by_canonopt: bool = False
-    is_lowered: bool = False  # whether it is lowered by hand, or only traced
+    is_lowered: bool = False  # whether the call was lowered by hand, or only traced
     clearings: int = 0  # how often JAX's caches were cleared before this call
     at_default: frozenset[str] = frozenset()  # the arguments that are equal to their defaults
 
@@ -749,7 +751,7 @@ def _context_leaves(context: tuple[tuple[str, Hashable], ...]) -> dict[str, Leaf
 
 
 def call_of_miss(miss: Miss, function: Any) -> Call:
-    """Return the record of a call that misses; `function` is the user's function in it."""
+    """Return the record of a call that missed the jit cache; `function` is the user's function."""
     given, is_inside = miss.function, function is not miss.function
     if is_inside:  # JAX may have flattened the arguments
         with contextlib.suppress(TypeError):
@@ -757,7 +759,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
             given = function
     facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
     call = call_of(given, miss.args, miss.kwargs, **facts)
-    # If our jit calls the function as `jax.jit` does, only `through` shows our jit.
+    # If our jit runs the call by `jax.jit`, only the modules in `through` show our jit.
     through = call.caller.through
     call.is_jitted_by_canonopt = miss.is_shared or "canonopt._steps.programs" in through
     # Our jit traces before it calls, so its trace does not count as lowered.
@@ -804,7 +806,7 @@ _TRANSFORMS = {
 def _named(
     function: Any, args: tuple, kwargs: Mapping[str, Any]
 ) -> tuple[list[tuple[int | None, str, Any]], frozenset[str]]:
-    """Return arguments as (position or None, name, value), and names of those at plain defaults."""
+    """Return (position or None, name, value) of each argument, and names of those at defaults."""
     parameters: list[inspect.Parameter] = []
     with contextlib.suppress(ValueError, TypeError):  # some C functions lack a signature
         parameters = [*inspect.signature(function).parameters.values()]
@@ -835,7 +837,7 @@ def _add_static(call: Call, path: str, value: Any) -> None:
     made_by = value.func if isinstance(value, functools.partial) else value
     is_explained = any(
         isinstance(each, types.MethodType) or is_users_function(each)
-        for each in (made_by, attribute(made_by, "__wrapped__"))  # it may be jitted
+        for each in (made_by, attribute(made_by, "__wrapped__"))  # of a jitted function
     )
     call.leaves[path] = static_leaf(value, call.budget, explain=is_explained)
 
@@ -843,7 +845,7 @@ def _add_static(call: Call, path: str, value: Any) -> None:
 def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset()) -> None:
     """Add a pytree. `outer` has the ids of the nodes around it: a pytree may contain itself."""
     leaves = call.leaves
-    # JAX treats None as a node without leaves. Its record shows where a leaf is missing.
+    # JAX treats None as a node without leaves. A record of None shows where a leaf is missing.
     if value is None:
         leaves[path] = NOTHING
         return
@@ -925,7 +927,7 @@ def _spec_leaf(spec: Any, structure: Any, budget: Budget) -> Leaf:
 
 
 def _is_state(value: Any) -> bool:
-    """Return True for a state of Optax or canonopt, or the tuple of them that `chain` makes.
+    """Return True for a state of Optax or canonopt, or a tuple of such states, as `chain` has.
 
     The module of the class decides, not the class name: a user's `TrainState` holds a model, too.
     """

@@ -2,7 +2,7 @@
 
 A report prints a line to paste only if the line has been shown to work, and words otherwise. A
 `Cause` has differences with their advice, and all reports use its words. A `Cause` is only text and
-numbers, so that a report can be sent on.
+numbers, so that a process can send it to another.
 """
 
 import re
@@ -60,7 +60,7 @@ MOST = 3  # maximum number of differences, lines and hints that a report shows
 class Cause:
     """The reason why something was traced or compiled again, or failed in a trace, and how often.
 
-    `changes` has the changes of the first time. Later changes have the same paths and kinds.
+    `changes` has the changes of the first time. At later times, the same paths and kinds changed.
     """
 
     changes: tuple[Change, ...] = ()  # the changes from the nearest earlier call
@@ -70,18 +70,18 @@ class Cause:
     what: str = ""
     times: int = 1
     seconds: float = 0.0
-    # The lines of the user's code that ran it, as `file:line`, in the order of their first runs.
+    # The lines of the user's code where this happened, as `file:line`, in order of first runs.
     sites: tuple[str, ...] = ()
     pattern: str | None = None  # how the values change, such as `n grows by one each time`
-    # Why this is expected, so that the code need not change. None if it can be avoided.
+    # Why the recompiles are expected, so that the code need not change. None if avoidable.
     expected: str | None = None
 
     @classmethod
     def of(cls, changes: Iterable[Change], note: str | None = None) -> Self:
         """Return a cause with changes and their advice, each piece of advice once.
 
-        If a change has no line, the lines of other changes are not enough, and become hints,
-        without their imports.
+        If a change has no line to paste, the lines of the other changes are not enough. They become
+        hints, without their imports.
         """
         found = (*changes,)
         lines = [line for change in found for line in change.fix.splitlines()]
@@ -158,7 +158,7 @@ CLEARED = "no jax.clear_caches() between the calls: it drops every program"
 
 
 class Rule(NamedTuple):
-    """A rule: when it applies, the hint it prints, and a line to paste if such a line works."""
+    """A condition on a difference, with the hint to print and, if one works, a line to paste."""
 
     applies: Callable[[Difference], object]
     hint: str  # a format string with facts about the difference `d`
@@ -348,7 +348,7 @@ def wanted(d: Difference) -> int:
         if is_same or before.holds_dynamic or (d.optimizer and d.is_function):
             return 1  # the value is made again, or meant to change
         if before.number and after.number:
-            is_same = before.number == after.number  # the types differ
+            is_same = before.number == after.number  # then the types differ
             return 1 if is_same or d.parameter or d.optimizer else PAIR
         return HANDFUL
     if d.kind == "cleared":
@@ -363,7 +363,7 @@ def wanted(d: Difference) -> int:
         (_, one), (_, other) = d.before.spec_and_mesh, d.after.spec_and_mesh
         is_of_two_places = one != other if one and other else one == other
         return HANDFUL if is_of_two_places else 1
-    if d.is_of_nodes:  # two models, or one value in two containers
+    if d.is_of_nodes:  # two models are wanted, but not one value in two containers
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
     # A step returns its state, so in a state only shapes may differ, or leaves that were frozen.
     is_choice = d.kind in ("shape", "none") or d.is_missing
@@ -396,7 +396,7 @@ def _canonicalize(d: Difference) -> str:
     if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
     holders = (leaf for path, leaf in d.new.leaves.items() if is_inside(d.place, {path}))
-    if d.after.is_of_module or any(leaf.is_opaque for leaf in holders):  # as a frozen dataclass
+    if d.after.is_of_module or any(leaf.is_opaque for leaf in holders):  # as a frozen dataclass is
         return ""
     return _assign(d, "{canonopt}.canonicalize({leaf})")
 
@@ -425,7 +425,7 @@ def _placed(d: Difference) -> str:
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:
         return ""
-    # JAX (0.8 to 0.12) moves an array to another memory by a sharding, and raises for a device.
+    # JAX 0.8 to 0.12 changes the memory kind if it gets a sharding, and raises if it gets a device.
     if ".devices()[" in place and d.before.memory_kind != d.after.memory_kind:
         return ""
     # Only arrays can be put on a device.

@@ -86,7 +86,7 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
 
 
 def _static_data(structure: Any) -> Iterator[Any]:
-    """Yield the static data of the nodes in a structure."""
+    """Yield the static data of each node in a pytree structure."""
     pending = [structure]
     for each in pending:  # the list grows meanwhile
         _, static = each.node_data() or (None, None)
@@ -97,12 +97,13 @@ def _static_data(structure: Any) -> Iterator[Any]:
 class Reads:
     """The values that a function, and the user's functions that it calls, read besides arguments.
 
-    These are all values that the names in the code may lead to, whatever code runs. Each value is
+    These are all values that names in the code may lead to, even if that code does not run. Each is
     found from the namespace of a module or from a weak reference, so nothing else is kept alive.
     The list is flat, since each cached call compares all values: 0.1 to 0.3 us for one value.
 
     - `codes`: the code of these functions.
-    - `has_effects`: whether the functions write into a log or print. `_reading` finds others.
+    - `has_effects`: whether the functions print, write into a log or, in a library, change
+        something. `_reading` finds other effects.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Reads:
         self._names, self._ignored = set(names), ignored
         # For each value: a function that finds it, a function that compares it, its path and text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
-        # The functions, partials, and objects that nothing else leads to, with their names.
+        # The functions, partials and objects from which other values are found, with their names.
         self._roots: list[tuple[weakref.ref[Any], str]] = []
         self._seen: set[object] = set()
         self._owners = set(owners)  # the ids of objects whose methods are called
@@ -238,7 +239,7 @@ class Reads:
     def _add_value(self, find: _Find, value: Any, path: str) -> None:
         if is_mock(value):
             return
-        # Not `isinstance`, which asks an object for its class.
+        # Not `isinstance`, which reads `__class__` and so may run the user's code.
         self.has_effects |= issubclass(type(value), logging.Logger | logging.LoggerAdapter)
         if (is_same := _comparison(value)) is not None and path not in self._ignored:
             self._values.append((find, is_same, path, _text(value)))
@@ -298,7 +299,7 @@ class Reads:
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
         definer = next((each for each in cls.__mro__ if "__getattr__" in vars(each)), None)
-        # A library's config is asked for its values, wherever it keeps them. A user's `__getattr__`
+        # A library's `__getattr__`, as of a config, is asked for the values. A user's `__getattr__`
         # does not run, but may use any attribute of the object, so all attributes are read.
         is_asked = value is not cls and definer is not None and is_library_class(definer)
         names = {*own} if definer is not None and not is_asked else self._names & own.keys()
@@ -369,14 +370,14 @@ def _names(fn: Any) -> tuple[str, ...]:
 def _reading(
     function: Any, args: tuple, kwargs: dict[str, Any], before: Reading | None = None
 ) -> Reading:
-    """Read a function and the static parts of its arguments, without running it."""
+    """Return a `Reading` (key and facts) of a function and its static arguments, without a run."""
     leaves, structure = jax.tree.flatten((args, kwargs))
     static = [leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray)]
     return read_call(function, (structure, *static), before=before, explain=True)
 
 
 def _is_impure(reading: Reading) -> bool:
-    """Return True if the code may have an effect, each time it runs, that no reading shows."""
+    """Return True if the code may have an effect, at each run, that no `Reading` shows."""
     for each in reading.incomparable[: reading.stops]:
         if each.why == CACHE.why:
             if not read(now=(each.part.__wrapped__,)).is_comparable:
@@ -391,7 +392,7 @@ _HARMLESS = [each.why for each in (FINDS, IDENTITY_TEST, INNER_JIT, UNKNOWN_JIT)
 
 
 def _words(reading: Reading) -> list[Any]:
-    """Return the words of the key, except those that no other reading can have."""
+    """Return the items of the key, except objects that equal only themselves."""
     return [word for word in reading.key if type(word) is not object]
 
 
@@ -414,7 +415,7 @@ def _bound(fn: Any) -> dict[str, Any]:
 
 
 def _looked_up(owner: Any, name: str) -> Any:
-    """Return an attribute without running code of the user's."""
+    """Return an attribute without running the user's code."""
     try:  # `contextlib.suppress` would take longer
         return owner.__dict__[name]
     except (AttributeError, KeyError):
@@ -445,7 +446,7 @@ def _comparison(value: Any) -> _IsSame | None:
         return known.__eq__ if len(known) <= _MAX_ITEMS else None
     if isinstance(value, types.ModuleType | jax.core.Tracer):
         return None
-    is_transformation = is_gradient_transformation(value)  # a tuple
+    is_transformation = is_gradient_transformation(value)  # a tuple: `weakref` refuses it
     try:
         reference = weakref.ref(value.update if is_transformation else value)
     except TypeError:  # it takes no weak reference
@@ -456,7 +457,7 @@ def _comparison(value: Any) -> _IsSame | None:
 
 
 def _same_array(before: np.ndarray) -> _IsSame:
-    """Return a comparison that reads large arrays at calls 1, 2, 4, 8, ...: 1 ms for a megabyte."""
+    """Return a comparison. Large arrays, at 1 ms a megabyte, are read at calls 1, 2, 4, 8, ..."""
     content, is_same_now, calls = _content(before), True, 0
 
     def is_same(value: Any) -> bool:
@@ -580,7 +581,7 @@ _VARIABLES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD
 class _Program:
     """A cached program, with the values read at its trace, and at the last check.
 
-    If the trace was not watched, the values of the first call that was watched stand in for it.
+    If the trace was not watched, the values of the first watched call stand in for its values.
     """
 
     def __init__(self, reads: Reads, has_effects: bool, when: str = _AT_TRACE) -> None:
@@ -640,9 +641,10 @@ class _Program:
         return named if self.has_effects else named or [*changes]
 
     def _gives_another_program(self, call: CachedCall, changes: Changes) -> bool:
-        """Return True if the function of a call, traced again twice, gives the same other program.
+        """Return True if two new traces of a call's function give one program, and not the old one.
 
-        It has to differ from the cached program, or after a report, from that report's program.
+        The old program is the cached one, or after a report, that of the report. A function with
+        effects is not traced, and counts as another program.
         """
         if self.has_effects:
             return True
@@ -655,20 +657,20 @@ class _Program:
             return is_other
         except KeyboardInterrupt:
             raise
-        except BaseException:  # the function fails now, or ends the program
+        except BaseException:  # the function fails now, or exits Python
             return False
 
 
 @attrs.define(eq=False)
 class _Function:
-    """A function that JAX calls, with the jaxprs and records of its latest programs."""
+    """A function that JAX calls, and its latest programs, each with its jaxpr weakly referenced."""
 
     is_followed: bool  # False for functions of libraries
     calls: int = 0
     programs: tuple[tuple[weakref.ref[Any], _Program], ...] = ()
 
     def again(self) -> "_Function":
-        """Return the function as it was before the first comparison."""
+        """Return a copy with the same programs, each as it was before its first comparison."""
         programs = ((j, _Program(p.first, p.has_effects, p.when)) for j, p in self.programs)
         return _Function(self.is_followed, programs=(*programs,))
 
@@ -762,11 +764,11 @@ class StaleWatch:
         else:
             if known.programs:
                 return
-        if not is_unwatched():  # a function that is traced again is unwatched
+        if not is_unwatched():  # while canonopt traces a function again, calls in it are unwatched
             self.compare(known, function, CachedCall(given, args, kwargs, jitted.trace))
 
     def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
-        """Compare the values that a call reads, if the call is not traced."""
+        """Compare what a call reads with the values of its cached program, and report a change."""
         __tracebackhide__ = True
         # While one thread traces a function again, other threads go on, since the traced code may
         # wait for them. Their next calls are compared.
@@ -778,12 +780,12 @@ class StaleWatch:
             jaxpr = cached.jaxpr()
             program = next((each for found, each in known.programs if found() is jaxpr), None)
             if program is None:
-                # Equal methods read the same values. Other functions of this program may not.
+                # Equal methods read the same values. Functions that share a program may not.
                 program = None if cached.is_shared else self._programs.get(jaxpr)
                 if program is None:
                     users = users_call(*cached.call)[:3]
                     reads, reading = reads_of_call(*users), _reading(*users)
-                    # What the trace changed is not known.
+                    # The trace was not watched, so what it changed is not known.
                     may_change = reading.stores or _is_impure(reading)
                     has_effects = reads.has_effects or may_change
                     program = _Program(reads, has_effects, _AT_CALL)
