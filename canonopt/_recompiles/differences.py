@@ -16,6 +16,7 @@ from .records import (
     CONTEXT,
     FUNCTION,
     GIVEN,
+    JIT,
     OPTION,
     TRANSFORMS,
     UNNAMED_STATIC,
@@ -615,7 +616,6 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
 def _differing(old: Call, new: Call) -> Iterator[Difference]:
     # A node comes before its children, which are left out if the node differs or is missing.
     gone: set[str] = set()
-    is_of_two_jits = old.is_jitted_by_canonopt != new.is_jitted_by_canonopt
     for path in (*old.leaves, *(path for path in new.leaves if path not in old.leaves)):
         before, after = old.leaves.get(path), new.leaves.get(path)
         if path == TRANSFORMS or (gone and is_inside(path, gone)):
@@ -623,21 +623,20 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
         if before is None or after is None:
             # If only one call has an argument, the argument's own path shows that. `canonopt.jit`
             # compares more settings than a call of another jit records.
-            is_more = is_of_two_jits and path.startswith(CONTEXT)
+            is_more = JIT in gone and path.startswith(CONTEXT)
             if path.startswith((GIVEN, OPTION)) or is_more:
                 continue
-        elif before is after or _is_same(before, after, path == FUNCTION, is_of_two_jits):
+        elif before is after or _is_same(before, after):
             continue
         gone.add(path)
         yield Difference(path, before, after, old, new)
 
 
-def _is_same(before: Leaf, after: Leaf, is_function: bool, is_of_two_jits: bool) -> bool:
+def _is_same(before: Leaf, after: Leaf) -> bool:
     if before.is_shared and after.is_shared:
         return before.digest == after.digest
     if before.kind == after.kind and before.token == after.token:
-        is_of_two = is_function and is_of_two_jits and before.is_shared != after.is_shared
-        return not is_of_two
+        return True
     # The tokens may differ only because a tracer has no placement.
     old, new = as_traced(before, after), as_traced(after, before)
     return old.is_array and new.is_array and not array_kinds(old, new)

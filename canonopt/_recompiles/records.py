@@ -74,7 +74,7 @@ from ..errors import ARRAY, INNER_JIT, Incomparable
 # Paths, and beginnings of paths, that lead to no argument. A report leaves out the beginnings.
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
-TRANSFORMS, CACHE = "<transforms>", "<cache>"
+TRANSFORMS, CACHE, JIT = "<transforms>", "<cache>", f"{OPTION}jit"
 
 STEPS = re.compile(r"[.\[][^.\[]*")  # one step of a path, such as `.lr` or `[0]`
 
@@ -778,7 +778,9 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     if leaf.is_shared:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}
-    call.leaves = {FUNCTION: leaf, **around, **call.leaves}
+    theirs, name = ("equinox", "filter_jit") if miss.filtered else ("jax", "jit")
+    jit = text_leaf(f"{'canonopt' if is_ours else theirs}.{name}")
+    call.leaves = {FUNCTION: leaf, JIT: jit, **around, **call.leaves}
     return call
 
 

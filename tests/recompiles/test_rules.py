@@ -682,7 +682,7 @@ for _ in range(3): make([1.0]).update(1.0)
 ### a function under both jits
 def step(x): return x * 2
 jax.jit(step)(1.0), canonopt.jit(step)(1)
-= by the same code (<string>:1)\n  also x: scalar: a Python float -> a Python int\n  called
+= expected: 2 programs are few, jit: options: jax.jit -> canonopt.jit (also x)
 ### shapes that are asked for before the first call
 step = jax.jit(lambda x, sums: (x, sums))
 jax.eval_shape(step, 1.0, None)
