@@ -21,9 +21,9 @@ _MARKERS = {"max_traces": "traced", "max_compiles": "compiled"}
 def pytest_configure(config: pytest.Config) -> None:
     for name, done in _MARKERS.items():
         text = f"{name}(n, *names): fail if a function is {done} more than n times in the test"
-        config.addinivalue_line("markers", f"{text}; functions of these names, or all")
+        config.addinivalue_line("markers", f"{text}, if it has one of the names, or any function")
     text = "no_recompiles(mode=..., allow=..., warmup=...): run the test in canonopt.no_recompiles"
-    config.addinivalue_line("markers", f"{text}, and record its fixtures, to tell what differs")
+    config.addinivalue_line("markers", f"{text}, and compare with the calls of its fixtures")
 
 
 @pytest.fixture

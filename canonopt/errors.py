@@ -182,8 +182,8 @@ CHANGES = Reason(
 )
 ARRAY = Reason(
     "is an array",
-    "Pass it as an argument, or capture a Python number or a tuple of numbers: in a field of a "
-    "model it would be trained.",
+    "Pass it as an argument, or capture a Python number or a tuple of numbers. In a field of a "
+    "model, it would be trained.",
 )
 UNKNOWN_JIT = Reason(
     "was jitted with options that canonopt cannot read",
@@ -194,17 +194,17 @@ IDENTITY_TEST = Reason(
     "Compare with `==`, or with None, a class or a sentinel, or make the function once.",
 )
 FINDS = Reason(
-    "may look objects up or order them by identity, in a set",
-    "Give the class of the object __eq__ and __hash__, or pass what is needed of it.",
+    "may look up or order objects by identity, as a set does",
+    "Give the class of the object __eq__ and __hash__, or pass only what is needed of it.",
 )
 INNER_JIT = Reason(
-    "passes on an object or a method, for which an inner jit may hold an old trace",
-    "Leave out the inner jit: the outer one compiles both. Or pass what is needed of the object.",
+    "passes on an object or a method, and an inner jit may have an old trace for that",
+    "Leave out the inner jit: the outer one compiles both. Or pass only what the inner jit needs.",
 )
 NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you hoist it.")
 HIDDEN = Reason(
     "has state that canonopt cannot read",
-    "Pass what it returns as an argument, or keep that in a frozen dataclass.",
+    "Pass what it returns as an argument, or keep its state in a frozen dataclass.",
 )
 TOO_LARGE = Reason(
     "is too large to be read at each build",
@@ -217,8 +217,8 @@ CACHE = Reason(
     "Call it outside of the function, and pass the result as an argument.",
 )
 OLD_TRACE = Reason(
-    "may run a trace that is older than a change of what it reads",
-    "Leave out that jit, or pass what can change as an argument.",
+    "may run an old trace, made before something that it reads has changed",
+    "Leave out the inner jit, or pass what can change as an argument.",
 )
 
 

@@ -74,7 +74,7 @@ def test_it(compile_log):
 > *- compile_log -*
 > step *2 *2 *
 > step was traced*
-> *expected: 2 programs are few, x: shape: float32?1? -> float32?2?
+> *expected: only 2 programs, which differ in x: shape: float32?1? -> float32?2?
 ### a failure without a compile
 def test_it(compile_log): assert False
 > *assert False*
@@ -115,7 +115,7 @@ def test_it():
     assert "mine" == "other"
 > *assert "mine" == "other"*
 > *- compile_log -*
-> *expected: 2 programs are few, *
+> *expected: only 2 programs, which differ in *
 ### what a fixture does
 @pytest.mark.max_traces(1)
 def test_it(warmed): call(step, 1, 2, 3)
@@ -131,8 +131,8 @@ def test_it(warmed): call(step, 1)
 def test_it(): scan(), scan(), scan()
 > *.py:* was compiled 3 times, max_compiles(1).
 > *It compiled scan again, twice:
-> *the shapes are the same: scan gets another function or length
-> *hint: canonopt.jit around the whole (filter_jit if it takes functions), or one function and length
+> *the shapes are the same: scan gets another function or length each time
+> *hint: put canonopt.jit around the whole computation (filter_jit if it takes functions), or use one function and one length
 ### eager work that counts as traces
 @pytest.mark.max_traces(1)
 def test_it(): scan(), scan(), scan()

@@ -149,7 +149,7 @@ def test_tyro_has_a_flag_for_a_number_that_is_none_by_default():
 
 def test_tyro_needs_a_default():
     config = dataclasses.make_dataclass("config", [("optim", canonopt.Spec)])
-    with pytest.raises(TypeError, match=r"base class, .* Write canonopt\.adam"):
+    with pytest.raises(TypeError, match=r"base class, .* Write a factory such as canonopt\.adam"):
         tyro.cli(config, args=[])
 
 
@@ -181,7 +181,11 @@ def test_pydantic_validates_and_writes_specs(step):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (3, "spec must be a Spec, not 3. Build one with canonopt, or write the data of one."),
+        (
+            3,
+            "spec must be a Spec, not 3. Build one with canonopt, or give the data that "
+            "canonopt.to_config returns.",
+        ),
         (SCHEDULE, r"spec must be a Spec, not canonopt\.linear_schedule\("),
         (canonopt.to_config(SCHEDULE), r"spec must be a Spec, not canonopt\.linear_"),
         (optax.sgd(0.1), r"spec must be a Spec, not GradientTransformationExtraArgs\("),

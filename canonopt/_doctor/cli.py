@@ -34,15 +34,15 @@ each process, how often and why, what that cost, and the line to write.
 """
 
 _EPILOG = """\
-The exit status is that of the command, and 128 more than the signal that killed it: 130 after
-Ctrl-C. With --fail-on-recompile it is 3 if the command succeeds but something was traced or
-compiled again that need not be.
+The exit status is that of the command, or 128 plus the number of the signal that killed it: 130
+after Ctrl-C. With --fail-on-recompile it is 3 if the command succeeds but something was traced or
+compiled again without need.
 """
 
 _FIX = """\
 Prints, as a diff, source code that imports canonopt under the name of Optax. The numbers are the
-same. `canonopt fix train.py | git apply` applies it, and so does --write. It says on
-stderr what it leaves as it is.
+same. `canonopt fix train.py | git apply` applies it, and so does --write. What is left
+as it is, and why, is printed to stderr.
 """
 
 
@@ -73,7 +73,7 @@ def command(arguments: Sequence[str] | None, version: str) -> int:
     try:
         if options.compare is not None:
             first, second = map(read_report, options.compare)
-            found = [*new_programs(first, second)] or ["", "The second compiled nothing new."]
+            found = [*new_programs(first, second)] or ["", "The second run compiled nothing new."]
             print(forms.with_short_paths("\n".join([*side_by_side(first, second), *found])))
             return 0
         _check(options, script)
@@ -93,13 +93,13 @@ def _add_options(doctor: argparse.ArgumentParser) -> None:
     add = doctor.add_argument
     text = "exit with status 3 after a recompile that can be avoided"
     add("--fail-on-recompile", action="store_true", help=text)
-    text = "run it again with canonopt's factories in Optax's place, and compare"
+    text = "run the command again with canonopt's factories in place of Optax's, and compare"
     add("--try", dest="is_tried", action="store_true", help=text)
-    text = "accept N traces and N compiles; may be repeated"
+    text = "accept up to N traces and N compiles of FUNCTION; may be repeated"
     add("--allow", metavar="FUNCTION:N", action="append", type=_allowed, default=[], help=text)
     text = "report on a file or folder of --streams, also while it grows"
     add("--attach-to", metavar="STREAM", help=text)
-    text = "say what the second of two runs, saved with --json, compiled"
+    text = "show what RUN2 compiled and RUN1 did not; both are files of --json"
     add("--compare", metavar=("RUN1", "RUN2"), nargs=2, help=text)
     text = "github: also print warnings that GitHub shows"
     add("--format", choices=("text", "github"), help=text)
@@ -107,7 +107,7 @@ def _add_options(doctor: argparse.ArgumentParser) -> None:
     add("--json", metavar="FILE", help="also write the report as JSON")
     text = "also write a timeline that https://ui.perfetto.dev opens"
     add("--perfetto", metavar="FILE", help=text)
-    text = "keep what each process writes, a file for each"
+    text = "keep what each process writes, in one file for each process"
     add("--streams", metavar="FOLDER", help=text)
     # Both options take all arguments that follow.
     add("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -134,9 +134,9 @@ def _script(options: argparse.Namespace) -> list[str]:
 def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
     """Raise `ValueError` if an option is wrong, before anything runs."""
     if options.attach_to is not None and script:
-        raise ValueError("--attach-to takes no command: another machine runs it")
+        raise ValueError("--attach-to takes no command: another one writes the stream")
     if options.attach_to is None and not script:
-        raise ValueError("no script to run: canonopt doctor train.py")
+        raise ValueError("no script to run. Write: canonopt doctor train.py")
     if options.html is not None and importlib.util.find_spec("rich") is None:
         raise ValueError("--html needs rich. Write: pip install rich")
     for path in filter(None, [getattr(options, form) for form in _FORMS]):
@@ -156,16 +156,16 @@ def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
     before, after = bytearray(), bytearray()
     report = watched(script, options.streams, output=before)
     if report["status"] != 0:
-        report["notes"].append("It failed, so it was not run again with canonopt's factories.")
+        report["notes"].append("It failed, so the command was not run again with canonopt.")
         return report
-    _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
+    _say("\ncanonopt doctor: runs it again, with canonopt's factories in place of Optax's\n")
     report["tried"] = tried = watched(script, with_canonopt=True, output=after)
     other = _other(tried, before, after)
     tried["notes"].insert(0, f"With canonopt's factories {other or 'it prints the same'}.")
     compiles = [sum(each["compiles"] for each in run["findings"]) for run in (report, tried)]
     # Numbers that are not printed may differ, so this is only a hint.
     if other is None and not tried["stale"] and compiles[1] < compiles[0]:
-        tried["notes"].append("hint: canonopt fix FILE changes its imports so, or says why not")
+        tried["notes"].append("hint: canonopt fix FILE imports canonopt, or says why it cannot")
     return report
 
 
@@ -174,7 +174,7 @@ def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str
     if tried["status"] != 0:
         return f"the exit status is {tried['status']}"
     if tried["problems"]:  # then the factories were not in place
-        return "it could not be watched, so nothing is compared"
+        return "the run could not be watched, so nothing is compared"
     texts = (output.decode(errors="replace").splitlines() for output in (before, after))
     for old, new in itertools.zip_longest(*texts, fillvalue="nothing"):
         if old != new:

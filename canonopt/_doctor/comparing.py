@@ -38,7 +38,7 @@ def side_by_side(before: _Dict, after: _Dict) -> list[str]:
     lines = (run["lines"] for run in (before, after))
     eager = [sum(each["compiles"] + each["cache_hits"] for each in found) for found in lines]
     rows.append(("eager operations", "", f"{eager[0]} -> {eager[1]}", ""))
-    rows.append(("all of it", "", "", f"{before['seconds']:.2f} -> {after['seconds']:.2f}"))
+    rows.append(("the whole run", "", "", f"{before['seconds']:.2f} -> {after['seconds']:.2f}"))
     return [f"  {line}" for line in aligned(rows)]
 
 

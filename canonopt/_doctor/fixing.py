@@ -37,7 +37,7 @@ def fix(paths: Sequence[str], write: bool) -> int:
     for path in _files(paths):
         try:
             if path.suffix == ".ipynb":
-                raise ValueError("a notebook. Write import canonopt as optax in its cell")
+                raise ValueError("it is a notebook. Write import canonopt as optax in its cell")
             before = path.read_bytes()
             after, notes = fixed(before)
             if write and after != before:
@@ -95,7 +95,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     decoded = source.decode(encoding)
     if decoded.encode(encoding) != source:
-        raise ValueError(f"it would not stay the same when written again as {encoding}")
+        raise ValueError(f"it would change if it were written again as {encoding}")
     text = decoded.encode()  # because `ast` counts the bytes of UTF-8
     # Not `splitlines`, which also ends a line at a form feed.
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))
@@ -173,7 +173,7 @@ def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tup
     if _found(path) is None:
         yield alias.lineno, f"canonopt has no {path}"
     if name in names.ours:
-        yield alias.lineno, f"{name} is canonopt already, in another line"
+        yield alias.lineno, f"another line imports canonopt as {name} already"
     for use in names.uses.get(name, ()):
         end: ast.expr = use
         full = path
@@ -188,7 +188,7 @@ def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tup
             and isinstance(use.ctx, ast.Load)
             and not _is_harmless(end, full, names)
         ):
-            yield end.lineno, f"the module {full} is passed on"
+            yield end.lineno, f"the module {full} is used as a value"
 
 
 def _is_harmless(module: ast.expr, path: str, names: _Names) -> bool:
@@ -233,7 +233,7 @@ def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
             is_call = isinstance(user, ast.Call) and _last_name(user.func) in _BY_TEXT
             is_item = isinstance(user, ast.Subscript) and _last_name(user.value) == "modules"
             if is_call or is_item:
-                yield node.lineno, f"{node.value!r} names Optax in a text"
+                yield node.lineno, f"the string {node.value!r} names Optax"
 
 
 def _last_name(node: ast.AST) -> str | None:

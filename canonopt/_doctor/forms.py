@@ -73,7 +73,7 @@ def _head(report: _Dict) -> Iterator[_Line]:
     names = [f"{p['name']} (pid {p['pid']}) on {p['host']}" for p in report["processes"]]
     if len(names) > 1:
         names[8:] = [f"and {len(names) - 8} more"] if len(names) > 8 else []
-        facts.append(f"processes: {', '.join(names)}. The table has the most of one process")
+        facts.append(f"processes: {', '.join(names)}. The table has the highest count of one")
     yield from ((text, "bold") for text in facts if text)
     yield from _table(report)
     yield from _tried(report)

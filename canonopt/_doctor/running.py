@@ -99,7 +99,7 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
         names = ", ".join([*others[:8], *(["..."] if len(others) > 8 else [])])
         notes.append(f"Killed, ended with os._exit, or still running: {names}.")
     failures = dict.fromkeys(text for process in processes for text in process.failures)
-    return [*notes, *(f"canonopt failed to find something out: {text}" for text in failures)]
+    return [*notes, *(f"canonopt failed, so something may be missing: {text}" for text in failures)]
 
 
 def _outlive(process: subprocess.Popen[bytes]) -> None:

@@ -52,8 +52,8 @@ def _start(report: _Dict, process: _Dict) -> dict[str, Any] | None:
         _row(f"eager operations, at {len(lines)} {'line' if len(lines) == 1 else 'lines'}", eager),
         _row("other functions", others),
         _row(f"{step['name']}, its first program", [first]),
-        ("running, and all else", "", "", "", "", f"{rest:.2f}"),
-        (f"until {step['name']} could run first", "", "", "", "", f"{seconds:.2f}"),
+        ("running, and everything else", "", "", "", "", f"{rest:.2f}"),
+        (f"until {step['name']} could first run", "", "", "", "", f"{seconds:.2f}"),
     ]
     advice = [*_on_lines(lines), *_on_cache(report, process, [*eager, *others, first])]
     return {"seconds": seconds, "rows": [row for row in rows if row[1] != "0"], "advice": advice}
@@ -101,6 +101,6 @@ def _on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) -> Iterat
     elif not is_on and sum(times) >= _WORTH_SECONDS:
         yield (
             "hint: JAX's persistent cache is off. With it, the next run of the same program reads "
-            f"from a folder what XLA took {sum(times):.2f} s for"
+            f"from a folder what XLA took {sum(times):.2f} s to compile"
         )
         yield f"write: {f'{_ON}; {_SHORT_TOO}' if short >= _WORTH_SECONDS else _ON}"

@@ -55,7 +55,7 @@ def read_call(
     reading = read(now=(fn,), beside=(*beside,), **options)
     is_alone = reading.captures_arrays and not reading.arrays
     if is_alone and reading.is_comparable and why_not_shared(fn) is None:
-        how = reading.tells_tracers or "code may meet both that and its copy"
+        how = reading.tells_tracers or "code may meet both the array and its copy"
         items = closure_items(fn) if isinstance(fn, types.FunctionType) else ()
         names = [name.split("'")[1] for name, part in items if isinstance(part, jax.Array)]
         named = f" ({', '.join(names)})" if names else ""
@@ -81,8 +81,8 @@ def _has_state(value: Any) -> bool:
 
 
 _TELLS = (
-    "it captures an array{}, and may tell a tracer from it or keep that: {}. Pass the array as an "
-    "argument, also where a method reads it of self."
+    "it captures an array{}, and may tell a tracer from the array or keep the tracer: {}. Pass the "
+    "array as an argument, also where a method reads it from self."
 )
 
 # While a program holds a constant made from a NumPy array, JAX uses the array's old values.
@@ -91,7 +91,7 @@ NUMPY = (
     "tuple of Python numbers if a shape needs them."
 )
 KEEPS = (
-    "its program calls back into its code, as callbacks and rules for derivatives do, and that "
+    "its program calls back into Python, as callbacks and derivative rules do, and the code there "
     "reads what can change. Pass that as an argument, or capture a number or a tuple."
 )
 

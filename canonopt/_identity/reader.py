@@ -251,9 +251,9 @@ class Reader:
         stores |= self.changes_objects and self.holds_mutable
         reading.stores = stores
         if stores and not reading.tells_tracers:
-            reading.tells_tracers = "its code stores into something"
+            reading.tells_tracers = "its code may change something that exists before it runs"
         if self._takes_remainders and not reading.tells_tracers and self._has_format():
-            reading.tells_tracers = "its code may format a text with %"
+            reading.tells_tracers = "its code may format a string with %"
         reading.captures_arrays = bool(self._arrays)
         above = leading_to(self._arrays, self._owners_of)
         # Code that meets both an object and its copy can tell them apart.
@@ -555,7 +555,7 @@ class Reader:
 
     def note_telling(self, name: object) -> None:
         """Note that code reaches `name`, which may tell a tracer from an array."""
-        self.reading.tells_tracers = self.reading.tells_tracers or f"it reaches {name}"
+        self.reading.tells_tracers = self.reading.tells_tracers or f"its code may use {name}"
 
     def add_class(self, cls: type) -> None:
         """Add a class by identity; for a user's class, also the attributes that code names."""

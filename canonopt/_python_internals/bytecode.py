@@ -264,7 +264,7 @@ def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
     if opname in _GLOBAL and name in MAKE_TEXT:  # `print("tracing")` converts nothing
         call = [each.opname for each in instructions[i + 1 : i + 3]]
         makes = call != ["LOAD_CONST", "CALL"] or instructions[i + 2].arg != 1
-    return "makes a text" if makes and not _is_for_error(instructions, i) else ""
+    return "makes a string" if makes and not _is_for_error(instructions, i) else ""
 
 
 def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:

@@ -331,7 +331,7 @@ class Difference:
         if " of " in name:
             return (
                 f". All of {name.partition(' of ')[2]} counts, also what the function does not "
-                "read: to leave that out, read what it needs before, into variables or attributes"
+                "read. To leave that out, first read what it needs into variables or attributes"
             )
         if self.is_same_to_canonopt:
             return ""
@@ -373,7 +373,7 @@ class Difference:
         values = (p for p in self.parts if p.looks_different and p.before.kind == "value")
         own = (p for p in values if re.fullmatch(r"attribute '\w+'", p.name))
         named = [f"{self.path}.{part.label}" for part in own]
-        return f". If it reads {listed(named[:2])}, pass that as an argument" if named else ""
+        return f". If that is {listed(named[:2])}, pass it as an argument" if named else ""
 
     @property
     def is_dynamic(self) -> bool:
@@ -401,7 +401,7 @@ class Difference:
                 words += ", and pass the optimizer itself, not a function of it"
             number = self.visible.after
             if number.number and not number.is_of_float:
-                words += "; a count only in a schedule with jnp under canonopt.canonical"
+                words += "; an int only in a schedule that uses jnp, under canonopt.canonical"
         return words
 
     @property
@@ -411,7 +411,7 @@ class Difference:
             return ""
         words = f". The step that is made again needs {self.our_jit}, too"
         why = self.after.why_not_shared
-        return f"{words}. Now {why}" if why else words
+        return f"{words}. At present, {why}" if why else words
 
     @property
     def redefined(self) -> str:
@@ -474,7 +474,7 @@ class Difference:
         """Return advice on how to pass an array in place of a static value."""
         words = ", in an argument of its own"  # unless the argument itself is a number
         if self.is_of_flax:
-            words = ", by nnx.data"
+            words = ", declared as data by nnx.data"
         elif self.new.in_state(self.place):
             words = ""  # the class of the state is not the user's, so no field can be changed
         elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
@@ -564,7 +564,7 @@ class Difference:
     def of_updates(self) -> str:
         """Return advice on a float leaf inside an argument, whose dtype an update may widen."""
         is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))
-        words = ", also where the function returns it, as canonopt.apply_updates does for a model"
+        words = ", also in what the function returns, as canonopt.apply_updates does for a model"
         return words if is_float and self.path != self.root else ""
 
     @property

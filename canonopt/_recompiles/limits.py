@@ -97,7 +97,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
         ...
     canonopt.errors.ExcessError: double (...) is traced twice, and max_traces=1.
       x: shape: float32[1] -> float32[2]
-      hint: pad x to one shape, mask what is added (a mean divides by n), or drop what is left over
+      hint: pad x to one shape and mask the padding (divide a mean by n), or drop what is left over
 
     ```
 
@@ -229,7 +229,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
         return fn(*args, **kwargs)
 
     vars(counted)["log"] = limit.function_log
-    note_not_shared(counted, "an assertion that is made again counts from zero. Define both once.")
+    note_not_shared(counted, "an assertion that is made again counts from zero. Make both once.")
     return counted
 
 
@@ -292,7 +292,7 @@ def no_recompiles(
         ...
     canonopt.errors.RecompileError: predict (...) was traced inside of no_recompiles(), at ...
       x: shape: float32[2] -> float32[3]
-      hint: pad x to one shape, mask what is added (a mean divides by n), or drop what is left over
+      hint: pad x to one shape and mask the padding (divide a mean by n), or drop what is left over
 
     ```
 
@@ -393,7 +393,7 @@ def _programs(log: FunctionLog) -> int:
 _MAX_SHOWN = 4  # maximum number of leaves of a call in a message
 _HOW_TO_RECORD = (
     "let the warm-up make this call too. To see how it differs from the calls of the warm-up, put "
-    "that under `with canonopt.compile_log() as log:`, and keep log"
+    "the warm-up under `with canonopt.compile_log() as log:`, and keep log"
 )
 
 
@@ -407,7 +407,7 @@ def _told(log: FunctionLog, entry: Entry) -> Cause:
     if entry.shapes in before and (told := repeated_operation(str(entry.operation), HANDFUL)):
         return attrs.evolve(told, note=f"{first}\n{told.note}")
     if before:
-        hint = "let the warm-up make this call too, or keep to its shapes"
+        hint = "let the warm-up make this call too, or use only the shapes of the warm-up"
         return Cause(note=f"{first}\nand before that for {shortened(before[-1])}", hints=(hint,))
     return Cause(note=first, hints=(_HOW_TO_RECORD,))
 

@@ -232,8 +232,8 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
 
 _ARRAY = re.compile(r"\w+\[[\d,]*\]")
 _PAD = (
-    "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
-    "n, x, 0) in a sum, -inf in a maximum, and a mean divides by n"
+    "put the whole computation under jax.jit, and pad to one length with a mask: "
+    "jnp.where(jnp.arange(size) < n, x, 0) in a sum, -inf in a maximum, and divide a mean by n"
 )
 _STACK = ". Append to a Python list, and stack it once"
 
@@ -245,13 +245,13 @@ def repeated_operation(name: str, count: int) -> Cause | None:
     """
     # These operations take functions; JAX compiles them under these names.
     if name in ("scan", "while", "cond", "_piecewise"):
-        note = f"the shapes are the same: {name} gets another function or length"
-        return Cause(note=note, hints=(f"{_WHOLE}, or one function and length",))
-    note = "the shapes are the same: a constant or a function in it is another one each time"
+        note = f"the shapes are the same: {name} gets another function or length each time"
+        return Cause(note=note, hints=(f"{_WHOLE}, or use one function and one length",))
+    note = "the shapes are the same: a constant or a function in it differs each time"
     return Cause(note=note, hints=(_WHOLE,)) if count >= HANDFUL else None
 
 
-_WHOLE = "canonopt.jit around the whole (filter_jit if it takes functions)"
+_WHOLE = "put canonopt.jit around the whole computation (filter_jit if it takes functions)"
 
 
 # --- is it expected -------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def verdict(
         noun = "programs" if variants == len(calls) + 1 else "variants"
         others = [c.path for c in calls[0] if c.wanted < wanted[0].wanted]
         also = f" (also {few(others)})" if others else ""
-        return None, f"{variants} {noun} are few, {wanted[0]}{also}"
+        return None, f"only {variants} {noun}, which differ in {wanted[0]}{also}"
     pattern = growth or (_CHANGES if variants > HANDFUL and not is_made else None)
     subject = re.sub(r"\[\d+\]$", "", first.path) if is_of_length else first.path
     return pattern and f"{subject} {pattern}", None
@@ -535,10 +535,10 @@ class CompileLog:
         if again:
             names = ", ".join(log.name for log in again)
             lines += ["", f"traced before this log, and traced or compiled in it: {names}"]
-            lines += ["  hint: let the log begin before the first call, and it says why"]
+            lines += ["  hint: begin the log before the first call, and it says why"]
         if not shown:
             lines += ["", "nothing was traced or compiled in this log"]
-        lines += (f"canonopt failed to find something out: {text}" for text in self.problems)
+        lines += (f"canonopt failed, so something may be missing: {text}" for text in self.problems)
         return "\n".join(lines)
 
     def _is_known_to_others(self, log: FunctionLog) -> bool:

@@ -462,8 +462,8 @@ def _why_spec_not_shared(spec: Any) -> str | None:
 
 
 _FROM_ARGUMENT = (
-    "Take it from the function's argument, which for a mask or a label function is the parameters, "
-    "or capture Python numbers."
+    "Take it from the function's argument (for a mask or a label function: the parameters), or "
+    "capture Python numbers."
 )
 
 
@@ -612,7 +612,7 @@ _OTHERWISE = (
     " Then canonopt.jit or filter_jit shares it. Or make the function once, in a function under "
     "functools.cache."
 )
-_IN_CELL = " Pass what is made again, as in a notebook's cell that runs again, as an argument."
+_IN_CELL = " If it is made again, as when a notebook cell runs again, pass it as an argument."
 _MAX_STOPS = 4  # maximum number of reasons that a report names
 _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 

@@ -154,7 +154,7 @@ def few(paths: Sequence[str]) -> str:
 # Up to this many programs that differ in a shape, a flag, a mode or a mesh are expected, since each
 # program may be called many times.
 PAIR, HANDFUL = 2, 5
-CLEARED = "no jax.clear_caches() between the calls: it drops every program"
+CLEARED = "do not call jax.clear_caches() between the calls: it drops every program"
 
 
 class Rule(NamedTuple):
@@ -177,9 +177,9 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.counter,
-        "to count traces, write canonopt.compile_log in place of {d.counter}; return what else it "
-        "keeps: a function that changes something, while it is traced or in a callback, is not "
-        "shared",
+        "to count traces, use canonopt.compile_log in place of {d.counter}; to keep a value, "
+        "return it: a function that changes something, while it is traced or in a callback, is "
+        "not shared",
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     Rule(
@@ -187,8 +187,8 @@ RULES: list[Rule] = [
             d.is_static and d.path == "self" and not d.new.is_jitted_by_jax and d.before.is_unique
         ),
         "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
-        "self.{d.new.name}{d.other_statics}) where the object is made, which compares what the "
-        "method reads of it{d.of_attributes}{d.also_optimizer}",
+        "self.{d.new.name}{d.other_statics}) where the object is made: that jit compares only what "
+        "the method reads of the object{d.of_attributes}{d.also_optimizer}",
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
@@ -198,19 +198,19 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.parameter and d.after.is_of_float,
-        "write canonopt.dynamic(number) for {d.path}{d.for_dynamic}: a new value is no new trace "
-        "then. Or give it one value",
+        "write canonopt.dynamic(number) for {d.path}{d.for_dynamic}: then a new value does not "
+        "retrace. Or give it one value",
         lambda d: _with_dynamic_number(d),
     ),
     Rule(
         lambda d: d.parameter and d.after.number,
         "give {d.path} one value: it is part of the program. Or write the factory with jnp under "
-        "canonopt.canonical, which may take a count as canonopt.dynamic(number)",
+        "canonopt.canonical, which may then take an int as canonopt.dynamic(number)",
     ),
     Rule(
         lambda d: d.captured_number,
-        "pass {d.captured_number} to a factory: one of canonopt, or a function under "
-        "canonopt.canonical that returns yours. What a lambda captures is part of the program",
+        "pass {d.captured_number} to a factory of canonopt, or to yours under canonopt.canonical. "
+        "What a lambda captures is part of the program",
     ),
     Rule(
         lambda d: d.optimizer,
@@ -291,8 +291,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "shape",
-        "pad {d.root} to one shape, mask what is added (a mean divides by n), or drop "
-        "what is left over",
+        "pad {d.root} to one shape and mask the padding (divide a mean by n), or drop what is left "
+        "over",
     ),
     # Structure. JAX does not fill in defaults: an argument that is left out differs from an
     # argument that equals its default.
@@ -321,7 +321,7 @@ RULES: list[Rule] = [
         "import everything before the first call: a module that was imported later, such as "
         "equinox, added a setting that JAX compares",
     ),
-    Rule(lambda d: True, "the same {d.path} in every call{d.and_lowered}"),
+    Rule(lambda d: True, "use the same {d.path} in every call{d.and_lowered}"),
 ]
 
 
@@ -462,12 +462,12 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
 
 
 OTHERS = ", others around it, or of another size"
-_OTHERS = "the same transformations in every call, and one size for each jax.vmap"
+_OTHERS = "use the same transformations in every call, and one size for each jax.vmap"
 # These have three lines at most, since a report does not show more of a note.
 _NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
 it cannot see: the size and the axis names of a jax.vmap, jax.make_user_context, rare settings,
 and values that have one hash and are not equal"""
 _INSIDE = """\
-its arguments are those of an earlier trace: it was called twice in one trace, or what is jitted
-around it was made again, and canonopt.jit in place of jax.jit makes that one program"""
+its arguments are those of an earlier trace: it was called twice in one trace, or the jitted
+function around it was made again. If so, write canonopt.jit in place of jax.jit there"""

@@ -526,7 +526,7 @@ class StaleRead:
         calls = "1 cached call" if self.calls == 1 else f"{self.calls} cached calls"
         again = "traced again now, it gives another program"
         if not self.is_confirmed:
-            again = "unconfirmed: it changes or reads what is outside, so it was not traced again"
+            again = "unconfirmed: it has effects or reads outside state, so it was not traced again"
         if self.is_filtered:
             is_float = [_FLOAT.match(value.after) for value in self.values]
             names = [f"jnp.asarray({n})" if f else n for n, f in zip(names, is_float, strict=False)]
@@ -534,7 +534,7 @@ class StaleRead:
         untraced = [after for after in whole if not _MAY_BE_TRACED.match(after)]
         static = ""
         if untraced and not self.is_filtered:
-            static = ", for jax.jit a static one"
+            static = ", which must be static for jax.jit"
             static += " (a tuple, not a list)" * any(text.startswith("[") for text in untraced)
             static += " unless an array will do" * any(_NUMBERS.match(text) for text in untraced)
         return [
@@ -884,5 +884,5 @@ def assert_not_stale() -> Iterator[None]:
     if problems:
         raise CanonoptError(
             f"canonopt failed to look for stale reads: {problems[0]}",
-            "Write canonopt.compile_log(stale=True), which goes on.",
+            "Write canonopt.compile_log(stale=True), which notes the failure and goes on.",
         )

@@ -129,9 +129,9 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
     bare = str(name).removeprefix("canonopt.").removeprefix("optax.")
     near = [key for key in filter(None, known) if key.endswith(f".{bare}")]
     near = near or difflib.get_close_matches(bare, filter(None, known), n=1)
-    fix = f"Import it, and write canonopt.from_config(data, registry={{{name!r}: ...}})."
+    fix = f"Import the object: canonopt.from_config(data, registry={{{name!r}: ...}})."
     fix = f"Did you mean {near[0]!r}?" if near else fix
-    problem = f"{path} is {name!r}, which is not {what}. Names in data are not imported."
+    problem = f"{path} is {name!r}, which is not {what}. canonopt imports no names in data."
     raise ConfigError(problem, fix, path=path)
 
 
@@ -203,7 +203,7 @@ class _Converter:
         if self._compares:
             self._kept.append(value := _one_of(value))  # so that no id is reused
             return f"{value!r} at {id(value):#x}"
-        fix = "Define it in a module, or name it: canonopt.to_config(spec, registry={'x': ...})."
+        fix = "Define it in a module, or write canonopt.to_config(spec, registry={'x': ...})."
         if is_transformation(value):
             fix = "Build it with canonopt."
         elif isinstance(value, Dynamic | jax.Array | np.ndarray):
@@ -494,4 +494,5 @@ def _spec(data: Any, cls: type, registry: Registry) -> Any:
     if isinstance(spec, cls):
         return spec
     problem = f"spec must be a {cls.__name__}, not {spec!r}."
-    raise ConfigError(problem, "Build one with canonopt, or write the data of one.", path="spec")
+    fix = "Build one with canonopt, or give the data that canonopt.to_config returns."
+    raise ConfigError(problem, fix, path="spec")

@@ -124,8 +124,9 @@ def _refuse(self: Dynamic, *others: Any) -> Any:
         return NotImplemented  # an array then calls `self.__jax_array__`
     raise DynamicSpecError(
         f"{self!r} is a leaf of a spec: arithmetic and comparisons are not defined for it.",
-        "Pass it to a factory of canonopt, or to yours under canonopt.canonical; or compute first: "
-        "canonopt.dynamic(0.1 * rate). Its value is float(number), in a trace jnp.asarray(number).",
+        "Pass it to a factory of canonopt, or to your own under canonopt.canonical. Or compute "
+        "first: canonopt.dynamic(0.1 * rate). To read its value, write float(number), or in a "
+        "trace jnp.asarray(number).",
     )
 
 

@@ -134,7 +134,7 @@ class Deferred(Internals):
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
             return
         raise DynamicSpecError(
-            f"A traced value requires another call of {self.factory.expression}, and what this "
+            f"{self.factory.expression} has to be called again for a traced value, but what it "
             "reads has changed since the spec was built.",
             "Build the spec again, or write Python numbers instead of traced ones.",
         )
@@ -180,7 +180,7 @@ class Deferred(Internals):
                 f"{path} of {self.factory.expression} has no value: its values have been taken "
                 "out of the spec, as eqx.partition(spec, eqx.is_array) does."
             )
-            fix = "Combine the two first, eqx.combine(arrays, spec), and use what that gives."
+            fix = "Put them back first: spec = eqx.combine(arrays, spec)."
             raise DynamicSpecError(problem, fix, path=path)
         if not isinstance(child, Dynamic):
             return child

@@ -202,7 +202,7 @@ class Factory:
             values = (*args, *kwargs.values()) if self._of_optax else ()
             found = next(filter(None, map(factory_of, values)), None)
             if found is not None and not self.makes_factories:
-                error.add_note(f"{found.name} was not called.")
+                error.add_note(f"{found.name} was passed without a call: write {found.name}(...).")
             raise
 
     def __canonical_key__(self, mode: Any) -> int:
@@ -394,7 +394,7 @@ class FactoryParameters:
         self.signature = signature_of(function)
         self.parameters = self.signature.parameters
         for name in _RESERVED.intersection(self.parameters):
-            problem = f"{factory} has a parameter {name!r}, a name that all specs have already."
+            problem = f"{factory} has a parameter {name!r}, the name of an attribute of all specs."
             fix = f"Give canonopt.canonical a function that calls {factory}, with another name."
             raise NotAFactoryError(problem, fix, path=name)
         of_kind = lambda kind: tuple(n for n, p in self.parameters.items() if p.kind is kind)  # noqa: E731
@@ -438,7 +438,7 @@ class FactoryParameters:
             return rest
         if "learning_rate" in rest:
             problem = f"{self.factory} got both lr and learning_rate, which are one parameter."
-            fix = "Write only one of them; in attrs.evolve, learning_rate."
+            fix = "Write only one of them. In attrs.evolve, write learning_rate."
             raise ParameterError(problem, fix, path="learning_rate")
         return rest | {"learning_rate": named["lr"]}
 

@@ -101,8 +101,8 @@ class Configured:
     def __new__(cls, /, **fields: Any) -> Any:
         if cls._builder is not None:
             return cls._builder.from_fields(fields)
-        problem = f"{cls.__name__} is a base class, so it does not know which factory to call."
-        fix = "Write canonopt.adam(...) and so on, and spec.replace(...) in place of attrs.evolve."
+        problem = f"{cls.__name__} is a base class, and has no factory to call."
+        fix = "Write a factory such as canonopt.adam(...), and spec.replace(...), not attrs.evolve."
         raise ParameterError(problem, fix)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -295,7 +295,7 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
     listed = list(spec.hyperparameters())
     near = difflib.get_close_matches(wanted, [*listed, *(p.rpartition(".")[2] for p in listed)], 1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    fix = f"{hint}Those of this spec are: {', '.join(listed) or 'none'}."
+    fix = f"{hint}The hyperparameters of this spec are: {', '.join(listed) or 'none'}."
     raise ParameterError(f"There is no hyperparameter {name!r}.", fix, path=name)
 
 
@@ -482,8 +482,8 @@ def _note_leaf(params: Any, error: Exception) -> None:
     for path, leaf in jtu.tree_leaves_with_path(params):
         if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
             note = (
-                f"{jtu.keystr(path)} is no array, but {type(leaf)}. Write optim.init(eqx.filter("
-                "model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...)."
+                f"{jtu.keystr(path)} is not an array, but {type(leaf)}. Write optim.init(eqx.filter"
+                "(model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...)."
             )
             if note not in getattr(error, "__notes__", ()):  # a spec inside may have added it
                 error.add_note(note)

@@ -248,7 +248,7 @@ def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -
     yes, no = (both_branches(function, (*answers, answer)) for answer in (True, False))
     decides = asked[len(answers)]
     if _types_of(yes) != _types_of(no):
-        raise _value_needed(decides.name, "a Python `if` with results of several types")
+        raise _value_needed(decides.name, "a Python `if` with results of different types")
     return jax.tree.map(lambda a, b: a if a is b else jnp.where(decides.array, a, b), yes, no)
 
 

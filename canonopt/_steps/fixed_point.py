@@ -200,7 +200,7 @@ def _traced_init(update: "Update", params: Any) -> jax.stages.Traced:
         # A new lambda is needed each time, or JAX would find the trace of another call.
         return jax.jit(lambda params: update.optim.init(params)).trace(params)
     except Exception as error:
-        error.add_note("canonopt was tracing the init of the optimizer, as it does on a mesh.")
+        error.add_note("canonopt was tracing the init of the optimizer for shapes.")
         raise
 
 

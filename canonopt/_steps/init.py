@@ -56,8 +56,8 @@ def _trace(
             loss = loss_fn(*loss_args, **loss_kwargs)
         except Exception as error:
             error.add_note(
-                "canonopt was tracing loss_fn for shapes, as loss_fn(model, *args, **kwargs): what "
-                "follows loss_fn are its other arguments, such as a batch."
+                "canonopt was tracing loss_fn for shapes, as loss_fn(model, *args, **kwargs): the "
+                "arguments after loss_fn are passed on to it, such as a batch."
             )
             raise
         # Checked inside the trace, before `jax.grad` can raise an error of its own.
@@ -91,11 +91,11 @@ def _check_scalar(loss: Any, has_aux: bool) -> None:
     if isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value, jnp.floating):
         return
     first = " as the first of a pair, since has_aux=True" if has_aux else ""
-    fix = "Reduce it, with jnp.mean(...) for example, or pass has_aux=True if it returns a pair."
+    fix = "Reduce it, as jnp.mean(...) does, or pass has_aux=True if loss_fn returns a pair."
     if has_aux:
-        fix = "Return (loss, aux), where jnp.mean(...) for example has reduced the loss."
+        fix = "Return (loss, aux) with a scalar loss, as jnp.mean(...) returns it."
     raise LossError(
-        f"loss_fn must return a float scalar{first}, and returned {eqx.tree_pformat(loss)}.",
+        f"loss_fn must return a float scalar{first}, but returned {eqx.tree_pformat(loss)}.",
         fix,
         path="loss_fn",
     )

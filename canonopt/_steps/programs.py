@@ -217,8 +217,8 @@ def _as_keyword(arrays: Sequence[Any]) -> dict[str, Any]:
 def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
     return DeletedArrayError(
         f"{name_of(jitted.wrapped)} captures a {array.dtype.name}{[*array.shape]} array that has "
-        f"been deleted or donated. `jax.jit` copies captured arrays into each program; "
-        f"`canonopt.jit` passes them to it at each call.",
+        f"been deleted or donated. `jax.jit` copies captured arrays into each program, but "
+        f"`canonopt.jit` passes them to the program at each call.",
         "Capture a copy: `jnp.copy(array)`.",
     )
 
@@ -477,16 +477,16 @@ _WHOLE = (
     "it captures an array in an object that canonopt cannot copy. Pass the array as an argument."
 )
 _OLD = (
-    "what a function inside of it reads has changed since JAX traced that, and JAX goes on with "
-    "the old trace. Pass what changes as an argument."
+    "a value that a function inside of it reads has changed since JAX traced that function, and "
+    "JAX goes on with the old trace. Pass the value as an argument."
 )
 _UNEQUAL = (
-    "an argument holds what equals only itself, such as the method of a model. Write "
+    "an argument holds an object that equals only itself, such as a method of a model. Write "
     "argument = canonopt.canonicalize(argument) once, where it is made."
 )
 _PASSES = (
-    "it passes on an object that equals only itself, and JAX may keep a trace of an inner function "
-    "by it. Pass what is needed of the object, or give its class __eq__ and __hash__."
+    "it passes on an object that equals only itself, and JAX may find an old trace of an inner "
+    "function by it. Pass only what is needed of it, or give its class __eq__ and __hash__."
 )
 _ASKS = (
     "it asks for the value of an array that it captures. Pass the array as an argument, or capture "
@@ -494,21 +494,21 @@ _ASKS = (
 )
 _CHANGES = (
     "it changes what it reads or captures while it is traced. To count traces, use "
-    "canonopt.compile_log; return what the trace is to keep; read a config of OmegaConf, which "
-    "notes that, before: lr = config.lr."
+    "canonopt.compile_log. To keep a value, return it. Reading an OmegaConf config changes it: "
+    "read it outside, lr = config.lr."
 )
 _RETURNS = (
-    "it returns an object that is not one of its arguments. Make that outside of it, or return its "
+    "it returns an object that is not one of its arguments. Make the object outside, or return its "
     "arrays: jax.tree.leaves(object)."
 )
 # JAX refuses keyword arguments if there are `in_shardings`, and `CAPTURED` is one.
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
 _PLACED = (
     "it captures an array in the memory of a host, on an explicit mesh or on other hosts, and no "
-    "argument is committed to its devices. Pass the array as an argument."
+    "argument is committed to the array's devices. Pass the array as an argument."
 )
 _ENTERED = (
-    "it is called inside of {}, which canonopt cannot compare with that of another call. Make the "
+    "it is called inside of {}, a context that canonopt cannot compare between calls. Make the "
     "function once."
 )
 # A program would keep such a static argument alive, and no later call would find the program,

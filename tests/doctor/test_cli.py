@@ -181,15 +181,18 @@ NO_STREAM, NO_RUN = "is not a stream of canonopt doctor", "was not written by th
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("doctor", "no script to run: canonopt doctor train.py"),
-        ("doctor -m", "no script to run: canonopt doctor train.py"),
+        ("doctor", "no script to run. Write: canonopt doctor train.py"),
+        ("doctor -m", "no script to run. Write: canonopt doctor train.py"),
         ("doctor --html", "argument --html: expected one argument"),
         ("doctor --nonsense train.py", "unrecognized arguments: --nonsense"),
         ("doctor --json no/such/folder.json train.py", "cannot write .*no such folder"),
         ("doctor --streams . train.py", "not empty: give --streams a new folder for each run"),
         ("doctor --streams report.json train.py", "cannot make the folder report.json: "),
         ("doctor --format html train.py", "argument --format: invalid choice: 'html'"),
-        ("doctor --attach-to x train.py", "--attach-to takes no command: another machine runs it"),
+        (
+            "doctor --attach-to x train.py",
+            "--attach-to takes no command: another one writes the stream",
+        ),
         (
             "doctor --allow step train.py",
             "cannot allow 'step': write FUNCTION:N, for example step:2",
@@ -241,7 +244,7 @@ def test_compares_with_a_run_with_canonopts_factories(tmp_path):
     assert f"\n\n{SAME}\ncanonopt doctor: rebuilt.py\n" in done.stderr
     report = done.stderr.partition("\nWith canonopt's factories in Optax's place:\n")[2]
     assert re.search(r"^  step +6 -> 1 +6 -> 1 +[\d.]+ -> [\d.]+\n", report, re.MULTILINE)
-    assert "\n  hint: canonopt fix FILE changes its imports so, or says why not\n" in report
+    assert "\n  hint: canonopt fix FILE imports canonopt, or says why it cannot\n" in report
     found = json.loads(files["json"].read_text())
     counts = [each["findings"][0]["compiles"] for each in (found, found["tried"])]
     assert (counts, found["tried"]["recompiled"]) == ([6, 1], False)
@@ -276,7 +279,7 @@ for runtime.weight in (1.0, 2.0):
         (("timed.py",), "which may be a time or a random number."),
         (("--", "env", "-u", "PYTHONPATH", sys.executable, "plain.py"), "could not be watched"),
         (("fails.py",), "With canonopt's factories the exit status is 1."),
-        (("broken.py",), "It failed, so it was not run again with canonopt's factories."),
+        (("broken.py",), "It failed, so the command was not run again with canonopt."),
         (
             ("stale.py",),
             "With canonopt's factories it prints something else, first '-0.5' in place of '-1.0', ",

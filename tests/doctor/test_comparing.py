@@ -39,8 +39,8 @@ STEP, EVALUATE = (rf"{name} \(.*test_comparing.py:\d+\)" for name in ("step", "e
 @pytest.mark.parametrize(
     ("first", "second", "counts", "expected"),
     [
-        (trained(3), trained(3), "1 -> 1", ["The second compiled nothing new."]),
-        (trained(3, 4), trained(3), "2 -> 1", ["The second compiled nothing new."]),
+        (trained(3), trained(3), "1 -> 1", ["The second run compiled nothing new."]),
+        (trained(3, 4), trained(3), "2 -> 1", ["The second run compiled nothing new."]),
         (trained(3, 8), trained(3, 9), "2 -> 2", [STEP, "  x: float32[8] -> float32[9]"]),
         (trained(3), trained(3, n=2), "1 -> 1", [STEP, "  n: 1 -> 2"]),
         (

@@ -88,24 +88,24 @@ UNSURE = r"""
 x = 1 |
 def f(optax):\n    return optax.adam(1) |
 from .optax import adam |
-import optax\nuse(optax) | line 2: the module optax is passed on
-from optax import losses\nx = losses | line 2: the module optax.losses is passed on
+import optax\nuse(optax) | line 2: the module optax is used as a value
+from optax import losses\nx = losses | line 2: the module optax.losses is used as a value
 import optax\noptax.adam = 1 | line 2: optax.adam is assigned to
 import optax\noptax._src.base | line 2: canonopt has no optax._src
 import optax\noptax.__version__ | line 2: canonopt has no optax.__version__
-import optax\ngetattr(optax, '__version__') | line 2: the module optax is passed on
+import optax\ngetattr(optax, '__version__') | line 2: the module optax is used as a value
 from optax._src import base\nimport optax | line 1: canonopt has no optax._src
 import optax.experimental.aggregating as a | \
     line 1: canonopt has no optax.experimental.aggregating
 import optax._src.base | line 1: canonopt has no optax._src.base
 from optax import *\nadam(1) | line 1: from optax import * does not say what it imports
 import optax\nimportlib.import_module('optax.contrib') | \
-    line 2: 'optax.contrib' names Optax in a text
-import optax\nsys.modules['optax'].adam | line 2: 'optax' names Optax in a text
-import optax\nmine is optax | line 2: the module optax is passed on
+    line 2: the string 'optax.contrib' names Optax
+import optax\nsys.modules['optax'].adam | line 2: the string 'optax' names Optax
+import optax\nmine is optax | line 2: the module optax is used as a value
 try:\n    import canonopt as optax\nexcept ImportError:\n    import optax | \
-    line 4: optax is canonopt already, in another line
-import optax\nmock.patch(target='optax.adam') | line 2: 'optax.adam' names Optax in a text
+    line 4: another line imports canonopt as optax already
+import optax\nmock.patch(target='optax.adam') | line 2: the string 'optax.adam' names Optax
 """
 
 
@@ -181,7 +181,7 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     assert errors[0].startswith("canonopt fix: broken.py: '(' was never closed")
     assert errors[1].startswith("canonopt fix: missing.py: [Errno 2] No such file or directory")
     assert errors[2] == (
-        "canonopt fix: train.ipynb: a notebook. Write import canonopt as optax in its cell"
+        "canonopt fix: train.ipynb: it is a notebook. Write import canonopt as optax in its cell"
     )
     assert Path("broken.py").read_text() == "x = (\n"
     assert Path("train.py").read_text() == AFTER
@@ -191,6 +191,4 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     Path("escape.py").write_text('import optax\npattern = "\\d"\n')
     assert fix("long.py", "escape.py") == 0
     assert deep.startswith("canonopt fix: deep.py: maximum recursion depth exceeded")
-    assert (
-        encoded == "canonopt fix: cp932.py: it would not stay the same when written again as cp932"
-    )
+    assert encoded == "canonopt fix: cp932.py: it would change if it were written again as cp932"

@@ -69,7 +69,10 @@ GROWN = "was traced and compiled again"
             [grown(8, 5)],
             FEW,
             [f"{GROWN}, once"],
-            ["    expected: 2 programs are few, tree['x']: shape: float32[8] -> float32[5]"],
+            [
+                "    expected: only 2 programs, which differ in tree['x']: shape: float32[8] -> "
+                "float32[5]"
+            ],
         ),
         ([traced_only], FEW, ["was traced again, once"], []),
         ([grown(1, 2), grown(3, 4)], FEW, [f"{GROWN}, twice, in all processes"], []),
@@ -80,9 +83,9 @@ GROWN = "was traced and compiled again"
             AVOIDABLE,
             ["compiled scan again, twice"],
             [
-                "    the shapes are the same: scan gets another function or length",
-                "    hint: canonopt.jit around the whole (filter_jit if it takes functions), "
-                "or one function and length",
+                "    the shapes are the same: scan gets another function or length each time",
+                "    hint: put canonopt.jit around the whole computation (filter_jit if it takes "
+                "functions), or use one function and one length",
             ],
         ),
     ],
@@ -113,7 +116,7 @@ def test_the_table_has_the_most_of_one_process():
     rows = r"^function +traces +compiles .*\nstep +3 +3 +\d"
     assert re.search(rows, text, re.MULTILINE)
     names = "p0 (pid 1) on host, p1 (pid 1) on host, p2 (pid 1) on host"
-    assert f"\nprocesses: {names}. The table has the most of one process\n" in text
+    assert f"\nprocesses: {names}. The table has the highest count of one\n" in text
     text = forms.as_text(report_of(*[grown(1)] * 9, grown(1, 2)))
     assert re.search(r"^step +2 +2 ", text, re.MULTILINE)
     assert "p7 (pid 1) on host, and 2 more. " in text

@@ -257,7 +257,7 @@ def test_each_process_is_watched(command, counts, out, folder):
     rows = re.findall(r"^step +(\d+ +\d+) ", done.stderr, re.MULTILINE)
     assert [" ".join(row.split()) for row in rows] == [counts], done.stderr
     assert out in done.stdout
-    assert done.stderr.count("  expected: 2 programs are few, x: shape: ") == 1
+    assert done.stderr.count("  expected: only 2 programs, which differ in x: shape: ") == 1
     assert "illed" not in done.stderr
     for path in (folder / "streams").glob("*.jsonl"):
         records = [*map(json.loads, path.read_text().splitlines())]

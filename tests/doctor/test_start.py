@@ -37,8 +37,8 @@ def test_the_table_ends_when_the_step_could_run():
         ("eager operations, at 1 line", "2", "0.00", "0.12", "0.75", "0.88"),
         ("other functions", "1", "0.50", "0.00", "0.50", "1.00"),
         ("step, its first program", "1", "1.00", "0.50", "2.00", "3.50"),
-        ("running, and all else", "", "", "", "", "2.12"),
-        ("until step could run first", "", "", "", "", "9.00"),
+        ("running, and everything else", "", "", "", "", "2.12"),
+        ("until step could first run", "", "", "", "", "9.00"),
     ]
     assert found["advice"][0] == "train.py:3 compiled 2 programs, 0.88 s"
 
@@ -56,13 +56,18 @@ LONG = [(0.0, 0.1, 0.1, 3.0)]
     ("programs", "cache", "counts", "expected"),
     [
         ([(0.0, 0.1, 0.1, 0.7)], (False, 1.0), {}, None),  # not worth a reader's time
-        (LONG, (False, 1.0), {}, [f"{OFF} folder what XLA took 3.00 s for", f"write: {FOLDER}"]),
+        (
+            LONG,
+            (False, 1.0),
+            {},
+            [f"{OFF} folder what XLA took 3.00 s to compile", f"write: {FOLDER}"],
+        ),
         ([(0.0, 1.0, 0.2, 0.7)], (False, 1.0), {}, []),
         (
             SHORT,
             (False, 1.0),
             {},
-            [f"{OFF} folder what XLA took 2.00 s for", f"write: {FOLDER}; {SHORT_TOO}"],
+            [f"{OFF} folder what XLA took 2.00 s to compile", f"write: {FOLDER}; {SHORT_TOO}"],
         ),
         (SHORT, (True, 1.0), {"cache_misses": 4}, [NONE, LEAVES_OUT, f"write: {SHORT_TOO}"]),
         (SHORT, (True, 0.0), {"cache_misses": 4}, [NONE]),
@@ -104,7 +109,7 @@ def test_the_printed_lines_shorten_the_next_run(tmp_path):
     (tmp_path / "starts.py").write_text(STARTS)
     _, report, _ = doctored("starts.py", cwd=tmp_path)
     (line,) = re.findall(r"write: (export .*)", report)
-    assert "\nuntil step could run first " in report
+    assert "\nuntil step could first run " in report
     for compiles in ("1", r"0 \+ 1 loaded"):
         command = f"{line}; exec {sys.executable} -m canonopt doctor starts.py"
         done = run("bash", "-c", command, cwd=tmp_path, env={"HOME": str(tmp_path)})

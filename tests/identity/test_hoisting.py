@@ -424,7 +424,7 @@ return captured([1])
 ### jax array
 return captured(jnp.ones(2))
 = its captured variable 'value', f32\[2\], is an array\. Pass it as an argument, or capture a Python
-= number or a tuple of numbers: in a field of a model it would be trained\.
+= number or a tuple of numbers. In a field of a model, it would be trained\.
 ### loop variable
 for amount in range(2):
     function = lambda x: amount * x
@@ -483,8 +483,8 @@ return functools.lru_cache(lambda: 2)
 = pass the result as an argument\.
 ### jitted function of a global
 return jax.jit(lambda x: x * len(STABLE))
-= it may run a trace that is older than a change of what it reads\. Leave out that jit, or pass
-= what can change as an argument\.
+= it may run an old trace, made before something that it reads has changed\. Leave out
+= the inner jit, or pass what can change as an argument\.
 ### large array
 return captured(np.zeros(20_000))
 = its captured variable 'value', f64\[20000\]\(numpy\), is too large to be read at each build\. Pass

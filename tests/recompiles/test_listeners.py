@@ -341,7 +341,7 @@ def test_whatever_fails_the_step_runs(monkeypatch, module, name):
     with canonopt.compile_log() as log:
         np.testing.assert_array_equal(watched(ones(1)), 2)
     assert log.problems == ["RuntimeError: a mistake"]
-    assert "canonopt failed to find something out: RuntimeError: a mistake" in str(log)
+    assert "canonopt failed, so something may be missing: RuntimeError: a mistake" in str(log)
     assert listeners._thread.running == []
 
 

@@ -200,7 +200,7 @@ def test_a_log_is_printed_as_a_table():
         "  x: shape: float32[1] -> float32[2]",
         "  x grows by one each time",
         f"  called at {line_marked(__file__, 'three sizes')}",
-        "  hint: pad x to one shape, mask what is added (a mean divides by n), or drop "
+        "  hint: pad x to one shape and mask the padding (divide a mean by n), or drop "
         "what is left over",
     ]
 
@@ -327,7 +327,7 @@ def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many(
         line, causes = line_of(log, "constants")
         assert line.compiles >= (last - 3) * len(shapes)
         counts.append([cause.note for cause in causes])
-    note = "the shapes are the same: a constant or a function in it is another one each time"
+    note = "the shapes are the same: a constant or a function in it differs each time"
     assert (counts[:2], note in counts[2]) == ([[], [note]], False)
 
 
@@ -494,7 +494,7 @@ def test_a_handful_of_programs_is_expected(name):
     assert found and all(cause.is_expected and not cause.is_avoidable for cause in found)
     for cause in found:
         (line,) = cause.lines()
-        assert line.startswith("expected: ") and f"{cause.times + 1} programs are few, " in line
+        assert line.startswith(f"expected: only {cause.times + 1} programs, which differ in ")
         assert str(cause.changes[0]) in line
         # A report of a limit that was exceeded has it in full.
         assert f"hint: {cause.hints[0]}" in cause.lines(in_full=True)

@@ -23,7 +23,7 @@ for k in (1.0, 2.0):
 ### functions of one name
 step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
 [step(loss, 1.0) for loss in (lambda x: x, lambda x: 2 * x)]
-= expected: 2 programs are few, loss: callable: function <lambda>
+= expected: only 2 programs, which differ in loss: callable: function <lambda>
 ### one number of two types
 step = jax.jit(lambda x, n: x * n, static_argnums=1)
 step(1.0, 3), step(1.0, np.int64(3))
@@ -31,8 +31,8 @@ step(1.0, 3), step(1.0, np.int64(3))
 ### numbers in a static tuple
 step = jax.jit(lambda x, sizes: x, static_argnums=1)
 step(1.0, (4,)), step(jnp.ones(2), (np.int64(4),)), step(jnp.ones(2), ("SAME",))
-= 2 programs are few, x: shape: a Python float -> float32[2]
-= 2 programs are few, sizes: static value: (np.int64(4),) -> ('SAME',)
+= only 2 programs, which differ in x: shape: a Python float -> float32[2]
+= only 2 programs, which differ in sizes: static value: (np.int64(4),) -> ('SAME',)
 ### a state that an update widens
 step = jax.jit(lambda state: jax.tree.map(lambda leaf: leaf.astype(jnp.float32), state))
 state = optax.trace(0.9).init(jnp.ones(2, jnp.bfloat16))
@@ -76,7 +76,7 @@ step = eqx.filter_jit(lambda model, x: model.weight * model.rate * x)
 ### a program for each device
 step = jax.jit(lambda x: x * 2)
 [step(jax.device_put(jnp.ones(2), device)) for device in jax.devices()[:3]]
-= expected: 3 programs are few, x: sharding
+= expected: only 3 programs, which differ in x: sharding
 ### a mesh that a function captures
 from jax.sharding import Mesh, PartitionSpec as P
 mesh = Mesh(jax.devices()[:1], ("data",))
@@ -87,7 +87,7 @@ def make():
 ### several transformations
 step = jax.jit(lambda x: x**2)
 jax.grad(step)(1.0), jax.hessian(step)(1.0)
-= expected: 2 programs are few, transformation around the call: context: under jax.grad
+= expected: only 2 programs, which differ in transformation around the call: context: under jax.grad
 ### canonopt is not imported
 del canonopt
 [jax.jit(lambda x: x * 2)(1.0) for _ in range(3)]
@@ -106,11 +106,11 @@ for _ in range(2): _, state = step(grads, state)
 ### a mode and an epoch
 step = jax.jit(lambda x, mode, epoch: x * epoch, static_argnames=("mode", "epoch"))
 for epoch, mode in enumerate("abc"): step(1.0, mode, epoch)
-= expected: 3 programs are few, mode: static value: 'a' -> 'b' (also epoch)
+= expected: only 3 programs, which differ in mode: static value: 'a' -> 'b' (also epoch)
 ### several devices
 step = jax.jit(lambda x: x * 2)
 for device in jax.devices()[:3]: step(jax.device_put(1.0, device))
-= expected: 3 programs are few, x: sharding: CpuDevice(id=0) -> CpuDevice(id=1)
+= expected: only 3 programs, which differ in x: sharding: CpuDevice(id=0) -> CpuDevice(id=1)
 ### a dict and an OrderedDict
 from collections import OrderedDict
 step = jax.jit(lambda x: x)
@@ -129,7 +129,7 @@ def make(rates): return canonopt.chain(optax.sgd(lambda count: rates[0]))
 ### two chains of Optax
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x), x)[0])
 for make in (optax.adam, optax.sgd): step(optax.chain(optax.clip(1.0), make(0.1)), jnp.ones(2))
-= expected: 2 programs are few
+= expected: only 2 programs
 ### a dynamic rate in MultiSteps of Optax
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):
@@ -143,16 +143,16 @@ def make(traces, optim):
     return canonopt.jit(step)
 for _ in range(3):
     make([], optax.sgd(optax.warmup_cosine_decay_schedule(0.0, 0.1, 5, 9)))(jnp.ones(2))
-= hint: to count traces, write canonopt.compile_log in place of traces; return
+= hint: to count traces, use canonopt.compile_log in place of traces; to keep
 ### a leaf that the first call adds
 step = jax.jit(lambda state: {**state, "count": state["x"].sum()})
 state = {"x": jnp.ones(2)}
 for _ in range(3): state = step(state)
-= expected: 2 programs are few, state['count']: structure: missing -> float32[]
+= expected: only 2 programs, which differ in state['count']: structure: missing -> float32[]
 ### random streams of other names
 step = nnx.jit(lambda rngs: rngs.params())
 step(nnx.Rngs(0)), step(nnx.Rngs(params=0))
-= expected: 2 programs are few, rngs.default.tag: structure: 'default' -> missing
+= expected: only 2 programs, which differ in rngs.default.tag: structure: 'default' -> missing
 ### a rate in a state that filter_jit takes for static
 step = eqx.filter_jit(lambda state: jax.tree.map(lambda leaf: leaf * 2, state))
 state = optax.inject_hyperparams(optax.sgd)(0.1).init(jnp.ones(2))
@@ -162,7 +162,7 @@ for rate in (0.1, 0.2, 0.3): step(state._replace(hyperparams={"learning_rate": r
 step = nnx.jit(lambda model, x: setattr(model, "h", nnx.Intermediate((x,))))
 model = nnx.Dict(w=nnx.Param(jnp.ones(2)))
 for _ in range(2): step(model, 1.0)
-= expected: 2 programs are few, model.h: structure: missing -> a tuple
+= expected: only 2 programs, which differ in model.h: structure: missing -> a tuple
 ### a function that a loop of the script defines again
 step = eqx.filter_jit(lambda act, x: act(x))
 for _ in range(3):
@@ -179,7 +179,7 @@ traces = []
 def make(traces, data): return JIT(lambda x: traces.append(1) or x - data)
 [make(traces, jnp.float32(i))(1.0) for i in range(3)]
 = was traced and compiled again, twice
-= hint: to count traces, write canonopt.compile_log in place of traces; return what else it keeps
+= hint: to count traces, use canonopt.compile_log in place of traces; to keep a value
 ### a method that counts
 class Trainer:
     traces = 0
@@ -188,7 +188,7 @@ class Trainer:
         self.traces += 1
         return x
 [Trainer().step(1.0) for _ in range(3)]
-= hint: to count traces, write canonopt.compile_log in place of self.traces
+= hint: to count traces, use canonopt.compile_log in place of self.traces
 ### arrays of NumPy that an inner function reads
 def fit(x, y):
     loss = lambda p: p * x * y
@@ -208,7 +208,7 @@ def fit():
     losses = []
     return canonopt.jit(lambda x: jax.debug.callback(lambda y: losses.append(y), x) or x)(1.0)
 fit(), fit(), fit()
-= hint: the function itself is new each time: its program calls back into its code
+= hint: the function itself is new each time: its program calls back into Python
 ### two numbers of a spec and its update
 step = jax.jit(lambda optim: 0, static_argnums=0)
 other = jax.jit(lambda update: 0, static_argnums=0)
@@ -234,12 +234,12 @@ class Agent:
     def step(self, x): return x
 [Agent(seed).step(1.0) for seed in (1, 2)]
 = Agent object -> another object, equal only to itself
-= If it reads self.seed, pass that as an argument
+= If that is self.seed, pass it as an argument
 ### a config of which a step reads one attribute
 def fit(config): return OURS(lambda x: x * config.lr)(1.0)
 [fit(types.SimpleNamespace(lr=0.1, seed=seed)) for seed in range(2)]
 = attribute 'seed' of captured variable 'config' 0 -> function
-= counts, also what the function does not read: to leave that out, read what it needs before
+= counts, also what the function does not read. To leave that out, first read what it needs into
 ### a static self of a parallel map
 class Agent:
     @functools.partial(jax.pmap, static_broadcasted_argnums=0)
@@ -347,12 +347,12 @@ step = jax.jit(lambda tx, x: tx.init(x), static_argnums=0)
 [step(canonopt.adam(lr), 1.0) for lr in (1e-3, 1e-4)]
 = tx.learning_rate: static value: 0.001 -> 0.0001
 = write canonopt.dynamic(number) for tx.learning_rate, with tx left out of static_argnums and
-=| static_argnames: a new value
+=| static_argnames: then a new value
 ### a flag beside a length that grows
 step = jax.jit(lambda x, flag: x, static_argnums=1)
 for n in range(2, 10):
     for flag in (True, False): step(np.ones(n), flag)
-= expected: 2 variants are few, flag: static value: True -> False
+= expected: only 2 variants, which differ in flag: static value: True -> False
 = x grows by one each time
 ### a flag by keyword and by position, with another value between
 step = functools.partial(jax.jit, static_argnames="flag")(lambda x, flag: x)
@@ -365,8 +365,9 @@ step = canonopt.filter_jit(lambda f, x: f(x))
 ### transformations of a jitted function
 step = jax.jit(lambda x: x.sum())
 step(np.ones(3)), jax.vmap(step)(np.ones((2, 3))), jax.grad(step)(np.ones(3))
-= expected: 3 programs are few, transformation around the call: context: by itself -> under
-= hint: the same transformation around the call in every call
+= expected: only 3 programs, which differ in transformation around the call: context: by itself
+=| -> under
+= hint: use the same transformation around the call in every call
 ### a dynamic number in a field that is static
 step = jax.jit(lambda state: state.params)
 for rate in (0.1, 0.2, 0.3):
@@ -381,13 +382,13 @@ for rate in (0.1, 0.2, 0.3):
     optim = canonopt.inject_hyperparams(canonopt.adam)(learning_rate=rate)
     step(optim, 1.0)
 = optim.learning_rate: static value: 0.1 -> 0.2
-= write canonopt.dynamic(number) for optim.learning_rate: a new value is no new trace then
+= write canonopt.dynamic(number) for optim.learning_rate: then a new value does not retrace
 ### a dynamic number that a schedule captures
 step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
     number = canonopt.dynamic(rate)
     step(canonopt.sgd(lambda count: number * (count + 1)), 1.0)
-= hint: pass number to a factory: one of canonopt, or a function under canonopt.canonical
+= hint: pass number to a factory of canonopt, or to yours under canonopt.canonical
 ### a number of a trainer beside its dynamic rate
 class Trainer:
     def __init__(self, rate):
@@ -412,7 +413,7 @@ step({"w": 1.0}), step(flax.core.freeze({"w": 1.0}))
 ### no values
 step = JIT(lambda tree: tree["x"])
 step({"x": jnp.ones(1), "none": {}}), step({"x": jnp.ones(2), "none": {}})
-= expected: 2 programs are few, tree['x']: shape: float32[1] -> float32[2]\n
+= expected: only 2 programs, which differ in tree['x']: shape: float32[1] -> float32[2]\n
 ### a field that is not data
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["epoch"])
 @dataclasses.dataclass
@@ -441,7 +442,7 @@ class Trainer:
 for steps in (100, 200):
     Trainer(optax.sgd(optax.linear_schedule(0.1, 0.0, steps))).fit()
 = hint: build optim entirely from canonopt in place of optax
-= for numbers that change; a count only in a schedule with jnp under canonopt.canonical
+= for numbers that change; an int only in a schedule that uses jnp, under canonopt.canonical
 ### two specs that read an object
 class Trainer:
     lr = 0.1
@@ -457,7 +458,7 @@ def fit(params):
     step(canonopt.partition(groups, lambda _: {k: "a" for k in params}), params)
 [fit({"w": jnp.ones(i)}) for i in (1, 1)]
 = optim is new each time: in its param_labels, captured variable 'params', float32[1], is an array.
-=| Take it from the function's argument, which for a mask or a label function is the parameters
+=| Take it from the function's argument (for a mask or a label function: the parameters)
 ### a mask in a chain that a step captures
 def fit(params):
     mask = canonopt.masked(canonopt.adam(0.1), lambda _: {k: True for k in params})
@@ -494,7 +495,7 @@ step = jax.jit(lambda x: x * 2)
 for part in "ab":
     with set_xla_metadata(part=part): step(1.0)
 = set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}
-= hint: the same set_xla_metadata in every call
+= hint: use the same set_xla_metadata in every call
 ### a spec with a traced number, and another number
 step = jax.jit(lambda optim, x: x)
 for decay in (0.1, 0.2): step(canonopt.adamw(canonopt.dynamic(1e-3), weight_decay=decay), 1.0)
@@ -506,7 +507,7 @@ for steps in (100, 200):
     step(canonopt.sgd(canonopt.linear_schedule(canonopt.dynamic(0.1), 0.0, steps)), 1.0)
 = optim.learning_rate.transition_steps: static value: 100 -> 200
 = hint: give optim.learning_rate.transition_steps one value
-= canonopt.canonical, which may take a count as canonopt.dynamic(number)
+= canonopt.canonical, which may then take an int as canonopt.dynamic(number)
 ### a dtype that changes after another optimizer
 step = jax.jit(lambda optim, x: x, static_argnums=0)
 first, second = canonopt.sgd(1.0), canonopt.adam(1.0)
@@ -539,31 +540,31 @@ class Trainer:
     def step(self, x): return self.tx.update(x, self.tx.init(x))[0]
 [Trainer(rate).step(jnp.ones(2)) for rate in (0.1, 0.2)]
 = hint: take the jit off step
-= the method reads of it. Build tx from canonopt, with canonopt.dynamic(number) for
+= the method reads of the object. Build tx from canonopt, with canonopt.dynamic(number) for
 ### a static self with an optimizer that is dynamic
 Held = type("Held", (), {"__init__": lambda self, rate: vars(self).update(tx=sgd(dynamic(rate)))})
 sgd, dynamic, step = canonopt.sgd, canonopt.dynamic, lambda self, x: self.tx.init(x)
 [jax.jit(step, static_argnums=0)(Held(rate), 1.0) for rate in (0.1, 0.2)]
-= which compares what the method reads of it\n
+= that jit compares only what the method reads of the object\n
 ### two phases with an optimizer each
 def make(tx): return JIT(lambda p, s: tx.update(p, s, p))
 for tx in (optax.adam(0.1), optax.adamw(0.2)):
     p = jnp.ones(3)
     make(tx)(p, tx.init(p))
-= expected: 2 programs are few, the function itself: function: function make.<locals>.<lambda>
-=| with captured variable 'tx' optax.adam -> function make.<locals>.<lambda> with captured
-=| variable 'tx' optax.adamw
+= expected: only 2 programs, which differ in the function itself: function: function
+=| make.<locals>.<lambda> with captured variable 'tx' optax.adam -> function
+=| make.<locals>.<lambda> with captured variable 'tx' optax.adamw
 ### two optimizers of canonopt
 step = jax.jit(lambda tx, x: x, static_argnums=0)
 [step(tx, 1.0) for tx in (canonopt.adam(0.1), canonopt.adamw(0.2))]
-= expected: 2 programs are few, tx: transformation: canonopt.adam(
+= expected: only 2 programs, which differ in tx: transformation: canonopt.adam(
 ### a part of a model that is no longer frozen
 def make(tx): return JIT(lambda p, s: tx.update(p, s))
 w = {"w": jnp.ones(3), "b": None}, {"w": jnp.ones(3), "b": jnp.ones(3)}
 for rate, p in zip((0.1, 0.2), w):
     tx = optax.adam(rate)
     make(tx)(p, tx.init(p))
-= expected: 2 programs are few, 
+= expected: only 2 programs, which differ in 
 ### a method of an object that may change
 @dataclasses.dataclass
 class Config:
@@ -616,7 +617,8 @@ class Trainer:
     def step(self, x, size): return x * jnp.ones(size)
 for _ in range(3): Trainer().step(1.0, size=2)
 = hint: take the jit off step, and write self.step = canonopt.jit(self.step,
-=| static_argnames=('size',)) where the object is made, which compares what the method reads of it
+=| static_argnames=('size',)) where the object is made: that jit compares only what the method
+=| reads of the object
 ### a jitted function that is given a list
 loss = jax.jit(lambda x, rates: x * rates[0], static_argnames="rates")
 step = jax.jit(lambda loss, x: x, static_argnums=0)
@@ -640,7 +642,7 @@ for _ in range(2):
     JIT(lambda w: w * x + y)(jnp.ones(2))
 = Write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions, before the function is made,
 =| or a tuple of Python numbers if a shape needs them.
-=| Pass what is made again, as in a notebook's cell that runs again, as an argument
+=| If it is made again, as when a notebook cell runs again, pass it as an argument
 ### an array whose value a function that our jit does not share asks for
 def make(data): return OURS(lambda x: x - float(data))
 for i in range(3): make(jnp.asarray(3.0 + i))(1.0)
@@ -653,7 +655,7 @@ model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
 step = nnx.jit(lambda optim, x: x)
 [step(Optimizer(model, canonopt.sgd(lr), wrt=nnx.Param), 1.0) for lr in (0.1, 0.2)]
 = optim.tx.learning_rate: static value: 0.1 -> 0.2
-= hint: write canonopt.dynamic(number) for optim.tx.learning_rate: a new value is no new trace then
+= hint: write canonopt.dynamic(number) for optim.tx.learning_rate: then a new value does not retrace
 ### a step of nnx that is made again
 for _ in range(2):
     nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
@@ -682,7 +684,7 @@ for _ in range(3): make([1.0]).update(1.0)
 ### a function under both jits
 def step(x): return x * 2
 jax.jit(step)(1.0), canonopt.jit(step)(1)
-= expected: 2 programs are few, jit: options: jax.jit -> canonopt.jit (also x)
+= expected: only 2 programs, which differ in jit: options: jax.jit -> canonopt.jit (also x)
 ### shapes that are asked for before the first call
 step = jax.jit(lambda x, sums: (x, sums))
 jax.eval_shape(step, 1.0, None)
@@ -692,7 +694,7 @@ jax.eval_shape(step, 1.0, None)
 Held = type("Held", (), {"__init__": lambda self: vars(self).update(x=jnp.ones(1))})
 held, fit = Held(), lambda: OURS(lambda x: x + held.x * len({held}))(1.0)
 [fit() for _ in range(3)]
-= is new each time: it may look objects up or order them by identity
+= is new each time: it may look up or order objects by identity
 ### functions that are made again and differ in two items
 def make(config): return JIT(lambda x: x * config["lr"])
 [make({"seed": seed, "lr": lr})(1.0) for seed, lr in ((0, 0.1), (1, 0.1), (0, 0.2))]

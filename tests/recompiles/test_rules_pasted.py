@@ -113,7 +113,7 @@ for i in range(2):
     step(batch)  # here
 ### an assertion inside of a function
 # hint: the function itself is new each time: an assertion that is made again counts from zero. \
-Define both once.
+Make both once.
 def fit(x):
     step = jax.jit(canonopt.assert_max_traces(max_traces=1)(lambda x: x * 2))
     return step(x)  # here
@@ -153,8 +153,8 @@ for _ in range(2):
 ### a spec with another learning rate
 # write: optim = optim.replace(**{'args[1].learning_rate': \
 canonopt.dynamic(optim.args[1].learning_rate)})
-# hint: write canonopt.dynamic(number) for tx.args[1].learning_rate: a new value is no new trace \
-then. Or give it one value
+# hint: write canonopt.dynamic(number) for tx.args[1].learning_rate: then a new value does not \
+retrace. Or give it one value
 @eqx.filter_jit
 def step(grads, opt_state, tx):
     return tx.update(grads, opt_state, grads)
@@ -165,7 +165,7 @@ for lr in (0.1, 0.2):
     results.append(step(ones, state, optim))  # here
 ### a spec with learning rates of NumPy
 # write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
-# hint: write canonopt.dynamic(number) for tx.learning_rate: a new value is no new trace then. \
+# hint: write canonopt.dynamic(number) for tx.learning_rate: then a new value does not retrace. \
 Or give it one value
 @eqx.filter_jit
 def step(grads, tx):
@@ -177,10 +177,10 @@ for lr in np.logspace(-3, -1, 4):
 ### a step with another learning rate over an array of NumPy
 # hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) \
 for numbers that change: the same configuration is the same object. The step that is made again \
-needs canonopt.jit, too. Now it reads a NumPy array, which may change in place. Write data = \
-jnp.asarray(data) before the function is made, or a tuple of Python numbers if a shape needs them. \
-Then canonopt.jit or filter_jit shares it. Or make the function once, in a function under \
-functools.cache.
+needs canonopt.jit, too. At present, it reads a NumPy array, which may change in place. Write \
+data = jnp.asarray(data) before the function is made, or a tuple of Python numbers if a shape \
+needs them. Then canonopt.jit or filter_jit shares it. Or make the function once, in a function \
+under functools.cache.
 def fit(lr, data):
     tx = optax.sgd(lr)
     return jax.jit(lambda x: tx.update(x * data, tx.init(x), x)[0])(ones)  # here

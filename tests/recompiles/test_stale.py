@@ -411,7 +411,7 @@ _, *values, more, _, hint = reports[0].lines()
 mode = types.SimpleNamespace(name="train")
 step = jax.jit(lambda x: x * 2.0 if mode.name == "eval" else jax.pure_callback(np.sin, x, x))
 for mode.name in ("train", "train", "warmup", "eval", "eval"): step(X)
-hint = "  hint: pass mode.name to <lambda> as an argument, for jax.jit a static one"
+hint = "  hint: pass mode.name to <lambda> as an argument, which must be static for jax.jit"
 = [(report.since, report.calls) for report in reports] == [(4, 2)]
 = reports[0].lines()[-1] == hint
 ### a config of a library is asked for the names in the code

@@ -681,7 +681,7 @@ for fold in range(3):
 ### a step that is compiled under a mesh and called without
 # AI-Hypercomputer/maxtext/pull/4934
 # step: 2 traces, by with mesh: context
-# hint: the same with mesh in every call, and for \.lower\(\.\.\.\)
+# hint: use the same with mesh in every call, and for \.lower\(\.\.\.\)
 # - with mesh:
 # + if True:
 @jax.jit

@@ -150,7 +150,7 @@ NOT_WRITTEN = [
     (
         canonopt.chain(canonopt.canonical(lambda: optax.identity())()),
         "spec.args[0]",
-        r"<lambda> .*, which has no name to write\. Define it in a module, or name it: ",
+        r"<lambda> .*, which has no name to write\. Define it in a module, or write ",
     ),
 ]
 
@@ -400,7 +400,7 @@ def test_wrong_data_are_refused_with_their_path(path, data, message, monkeypatch
     assert message in str(caught.value)
 
 
-NAME_IT = "Define it in a module, or name it: canonopt.to_config(spec, registry={'x': ...})."
+NAME_IT = "Define it in a module, or write canonopt.to_config(spec, registry={'x': ...})."
 NAME_ARRAY = (
     "Write Python numbers, or canonopt.dynamic(...) of them, outside jax.jit. Or name the array: "
     "canonopt.to_config(spec, registry={'x': ...})."
@@ -455,7 +455,7 @@ def test_names_in_data_are_neither_imported_nor_run(name, tmp_path, monkeypatch)
         {"optax": name},
         {"namedtuple": [{"name": name}, {}]},
     ):
-        with pytest.raises(errors.ConfigError, match="Names in data are not imported"):
+        with pytest.raises(errors.ConfigError, match="canonopt imports no names in data"):
             read_with(lambda spec, value=value: spec.update(value=value), holding(1))
     assert "sentinel" not in sys.modules
 

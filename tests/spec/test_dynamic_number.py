@@ -423,6 +423,6 @@ def test_branches_with_results_of_several_types_are_refused(other):
 
     update = jax.jit(lambda optim, updates: optim.update(updates, optim.init(updates))[0])
     with pytest.raises(
-        canonopt.errors.DynamicSpecError, match=r"^rate of .*`if` with results of several"
+        canonopt.errors.DynamicSpecError, match=r"^rate of .*`if` with results of different"
     ):
         update(build(canonopt.dynamic(0.5)), jnp.ones(3))

@@ -236,8 +236,8 @@ def test_a_spec_whose_values_have_been_taken_out_is_shown_and_combined_again(res
 def test_a_spec_whose_values_have_been_taken_out_is_not_run(rest, use):
     text = (
         " of canonopt.adam has no value: its values have been taken out of the spec, "
-        "as eqx.partition(spec, eqx.is_array) does. Combine the two first, "
-        "eqx.combine(arrays, spec), and use what that gives."
+        "as eqx.partition(spec, eqx.is_array) does. Put them back first: "
+        "spec = eqx.combine(arrays, spec)."
     )
     with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)) as raised:
         use(rest)

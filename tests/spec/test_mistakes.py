@@ -52,8 +52,8 @@ adamw(1e-3, weight_decy=1e-2) | adamw: got an unexpected keyword argument 'weigh
 canonopt.identity(x=1) | 'x'. Its signature is identity().
 clip(1.0, 2.0) | clip: too many positional arguments. Its signature is clip(max_delta).
 canonopt.polyak_sgd(lr=1.0) | got an unexpected keyword argument 'lr'.
-adam(1e-3).replace(beta1=0.5) | There is no hyperparameter 'beta1'. Those of this spec are: \
-    learning_rate, b1, b2, eps, eps_root
+adam(1e-3).replace(beta1=0.5) | There is no hyperparameter 'beta1'. \
+    The hyperparameters of this spec are: learning_rate, b1, b2, eps, eps_root
 chain(clip(1.0), adam(1e-3)).replace(lr=0.1, learning_rate=0.2) | replace got two values for \
     args[1].learning_rate. Write only one of them.
 ### text in place of a number or a boolean, ParameterError
@@ -70,7 +70,7 @@ canonopt.canonical(optax.sgd)('0.1') | learning_rate of sgd must \
     be a number or a boolean, not '0.1'.
 ### names of hyperparameters, ParameterError
 dynamic(adam(0.1), 'learnin_rate') | There is no hyperparameter 'learnin_rate'. Did you mean \
-    'learning_rate'? Those of this spec are: learning_rate, b1, b2, eps, eps_root
+    'learning_rate'? The hyperparameters of this spec are: learning_rate, b1, b2, eps, eps_root
 dynamic(canonopt.chain(sgd(0.1), adam(0.1)), 'learning_rate') | 'learning_rate' is ambiguous: it \
     may be any of args[0].learning_rate, args[1].learning_rate. Write the whole path of the one \
     you mean.
@@ -86,8 +86,8 @@ dynamic(scheduled(0.1), 'args[1].lr') | args[1].learning_rate must be a number, 
 dynamic(scheduled(0.1), 'args[1].lr') | Name a number in it: canonopt.dynamic(spec, \
     'args[1].learning_rate.init_value').
 2 * dynamic(0.1) | canonopt.dynamic(0.1) is a leaf of a spec: arithmetic and comparisons are not
--dynamic(0.1) | under canonopt.canonical; or compute first: canonopt.dynamic(0.1 * rate).
-optax.adam(dynamic(0.1)) | Pass it to a factory of canonopt, or to yours under canonopt.canonical
+-dynamic(0.1) | under canonopt.canonical. Or compute first: canonopt.dynamic(0.1 * rate).
+optax.adam(dynamic(0.1)) | Pass it to a factory of canonopt, or to your own under canonopt.canonical
 adam(Frozen(dynamic(0.1))) | learning_rate of canonopt.adam holds an array or a canonopt.dynamic \
     number in an object that is not a pytree. Pass the number as an argument of its own, or
 dynamic(0.1) > 0 | canonopt.dynamic(0.1) is a leaf of a spec
@@ -125,7 +125,7 @@ def test_an_error_of_a_factory_is_optax_own(call):
         eval(f"canonopt.{call}", NAMES.copy())
     with pytest.raises(type(ours.value), match=re.escape(str(ours.value))):
         eval(f"optax.{call}", NAMES.copy())
-    notes = ["sgd was not called."] if call == "chain(sgd)" else []
+    notes = ["sgd was passed without a call: write sgd(...)."] if call == "chain(sgd)" else []
     assert getattr(ours.value, "__notes__", []) == notes
 
 
@@ -137,7 +137,7 @@ def test_a_whole_model_is_as_in_optax_where_optax_takes_it():
         with pytest.raises(TypeError, match=re.escape(str(raised.value))):
             optax.adam(1e-3).init(model())
         (note,) = raised.value.__notes__
-        assert note.startswith(".activation is no array, but <class '") and note.endswith(
+        assert note.startswith(".activation is not an array, but <class '") and note.endswith(
             "Write optim.init(eqx.filter(model, eqx.is_inexact_array)), or "
             "optim.init_like_grads(model, loss_fn, ...)."
         )

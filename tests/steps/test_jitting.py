@@ -317,7 +317,7 @@ def functions():
     placed = {"in_shardings": jax.sharding.SingleDeviceSharding(jax.devices()[0])}
     return {
         "changes what it reads": (changes, {}, ()),
-        "calls back into its code": (lambda x: jax.pure_callback(later, x, x), {}, ()),
+        "calls back into Python": (lambda x: jax.pure_callback(later, x, x), {}, ()),
         "reads a NumPy array": (lambda x: x * scales, {}, ()),
         "asks for the value": (lambda x: x * float(total), {}, ()),
         "returns an object": (lambda x: jax.tree_util.Partial(lambda: x, x), {}, ()),
@@ -325,7 +325,7 @@ def functions():
         "equals only itself": (lambda x, _: x, {"static_argnums": 1}, (counter,)),
         "an array (total), and may tell": (lambda x: x * total * len(str(total)), {}, ()),
         "passes on an object": (lambda x: branch(x) * [counter][0].count, {}, ()),
-        "such as the method of a model": (called, {}, (partial(Frozen(2.0).apply),)),
+        "such as a method of a model": (called, {}, (partial(Frozen(2.0).apply),)),
         "JAX goes on with the old trace": (old, {}, ()),
     }
 
@@ -349,7 +349,7 @@ def test_why_a_function_is_not_shared_in_a_context_of_a_library():
 def test_why_an_object_in_a_set_is_not_compared():
     counter = Counter()
     (found,) = read_call(lambda x: x * len({counter}), explain=True).incomparable
-    assert found.why == "may look objects up or order them by identity, in a set"
+    assert found.why == "may look up or order objects by identity, as a set does"
 
 
 x, three = jnp.float32(2.0), jnp.arange(3.0)
