@@ -656,6 +656,11 @@ step = nnx.jit(lambda optim, x: x)
 [step(Optimizer(model, canonopt.sgd(lr), wrt=nnx.Param), 1.0) for lr in (0.1, 0.2)]
 = optim.tx.learning_rate: static value: 0.1 -> 0.2
 = hint: write canonopt.dynamic(number) for optim.tx.learning_rate: then a new value does not retrace
+### an optimizer of nnx with another rate
+model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
+step = nnx.jit(lambda optim, x: x)
+for lr in (0.1, 0.2): step(nnx.Optimizer(model, canonopt.sgd(lr), wrt=nnx.Param), 1.0)
+= hint: write canonopt.dynamic(number) for optim.tx.learning_rate: then a new value does not
 ### a step of nnx that is made again
 for _ in range(2):
     nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
