@@ -100,7 +100,7 @@ def restore_like(
         text = " ".join("; ".join(f"{type(each).__name__}: {each}" for each in raised).split())
         leaves = jtu.tree_leaves_with_path(like)
         if path := next((jtu.keystr(path) for path, leaf in leaves if callable(leaf)), ""):
-            fix += f" Orbax and Flax cannot restore like{path}, a function. With these, first "
+            fix += f" With Orbax or Flax, which cannot restore the function like{path}, first "
             fix += "write functions, like = eqx.partition(like, callable)."
         raise CheckpointError(
             f"Nothing was restored, since the {what} cannot be read:\n  {text[:_MAX_TEXT]}", fix

@@ -255,7 +255,7 @@ def impure(name: str) -> Reason:
     """Return the reason for a name of a library whose value can differ, such as `time.time`."""
     fix = "Use it outside of the function, and pass the result as an argument."
     if name == "hash()":
-        fix = "Leave __hash__ to dataclasses.dataclass(frozen=True), or pass it as an argument."
+        fix = "Leave __hash__ to a frozen dataclass, or pass the hash as an argument."
     return Reason(f"uses {name}, which can give another value each time", fix)
 
 

@@ -90,7 +90,7 @@ class Table(Generic[T]):
         return None if entry is None else entry()
 
     def setdefault(self, key: Hashable, anchor: T) -> T:
-        """Return the anchor of `key`: the earlier one if it is still alive, otherwise `anchor`."""
+        """Return the object for `key`: the earlier one if still alive, otherwise `anchor`."""
         return refer(self._entries, key, anchor)[0]
 
     def discard(self, key: Hashable, anchor: T) -> None:

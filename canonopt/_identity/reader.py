@@ -93,7 +93,7 @@ def fixed(mode: Mode) -> Mode:
 
 
 MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # the most objects in a reading, and items in its key
-_MAX_NOTES = 64  # the most `Incomparable`s that `note` adds: each lookup takes 0.1 ms
+_MAX_NOTES = 64  # the most `Incomparable`s that `note` adds: each check takes 0.1 ms
 
 
 def exact(value: float, mode: Mode) -> Hashable:
@@ -246,7 +246,7 @@ class Reader:
         finds = reading.makes_sets or reading.has_inner_jit
         if finds and (reading.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS if reading.makes_sets else INNER_JIT)
-        # Setting an attribute counts without a mutable object: a class or module may keep a tracer.
+        # Setting an attribute always counts as storing: a class or module may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
         reading.stores = stores
@@ -538,7 +538,7 @@ class Reader:
         self.note_reached(value, is_builtin=module is builtins)
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
-        """Note the effects of a value that code reaches, whatever name the code has for it."""
+        """Note what code can do with a value that it reaches, under whatever name."""
         self.named.update(_named_by(value))
         self.reads_any_attribute |= reflects(value)
         self._constructs_any |= any(value is each for each in _CONSTRUCT)

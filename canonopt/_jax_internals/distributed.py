@@ -32,7 +32,7 @@ class Processes:
             return None
 
     def below(self, key: str) -> dict[str, bytes]:
-        """Return the values of all keys below a key by their last part: "a/b" is below "a"."""
+        """Map the last part of each key below `key` to its value: "b" for "a/b" below "a"."""
         found = self._below(key)
         return {name.rpartition("/")[2]: value for name, value in found}
 

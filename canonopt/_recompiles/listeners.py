@@ -300,7 +300,7 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
 
 
 def _count(running: _Running, traced: bool, program: Any, seconds: float) -> list[_Recorded]:
-    """Complete the entries, keep them for a later compile, and return those with a log."""
+    """Fill in a miss's entries, keep them for its compile, and return those with a log."""
     global _is_compile_due
     miss, is_recorded = running.miss, any(log is not None for _, log, _ in running.entries)
     # If the function is jitted already, as in `jax.pmap(jax.jit(f))`, another miss may trace `f`.

@@ -464,7 +464,7 @@ def _is_trial_of(trial: Entry, entry: Entry) -> bool:
 def _is_trace_of(traced: Entry, entry: Entry) -> bool:
     """Return True if `traced` is the trace that the call of `entry` has found in JAX's cache."""
     if not traced.traced or traced.at > entry.at:
-        return traced.traced  # true for the inner miss of a function that is jitted twice
+        return traced.traced  # true for a trace inside of the call: it is jitted twice
     one, other = traced.call, entry.call
     if traced.compiled or one is None or other is None:
         return one is other and not traced.compiled

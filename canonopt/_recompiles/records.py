@@ -422,7 +422,7 @@ def _equality_token(value: Any) -> Hashable:
 
 
 def _object_token(value: Any) -> Hashable:
-    """Return a token of this object only, with the id if the object takes no weak reference."""
+    """Return a key that no other live object has, by id if there can be no weak reference."""
     try:
         return ("object", token_of(value))
     except TypeError:

@@ -151,8 +151,8 @@ def few(paths: Sequence[str]) -> str:
 
 # --- rules ----------------------------------------------------------------------------------------
 
-# Up to this many programs that differ in a shape, a flag, a mode or a mesh are expected, since each
-# program may be called many times.
+# The most programs that users likely want for one kind of difference, such as a shape, a flag or a
+# mesh: each program may be called many times. `wanted` picks one of the two.
 PAIR, HANDFUL = 2, 5
 CLEARED = "do not call jax.clear_caches() between the calls: it drops every program"
 
@@ -193,8 +193,8 @@ RULES: list[Rule] = [
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
         lambda d: d.is_dynamic,
-        "pass {d.path} as data{d.for_dynamic}: a dynamic number in a static field is part of the "
-        "program, and its spec equals no other",
+        "pass {d.path} as data{d.for_dynamic}: as static data, a spec with a dynamic number "
+        "equals no other, so each one retraces",
     ),
     Rule(
         lambda d: d.parameter and d.after.is_of_float,

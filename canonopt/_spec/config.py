@@ -221,10 +221,10 @@ class _Converter:
             raise
         except CanonoptError as error:
             where = f"{path}.{error.path}" if error.path else path
-            raise ConfigError(f"{where}: {error.problem}", error.fix, path=where) from error
+            raise ConfigError(f"In {where}, {error.problem}", error.fix, path=where) from error
         except Exception as error:  # a factory may raise anything
             problem = f"Reading {path} raised {type(error).__name__}: {error}."
-            fix = 'Write what to_config returns: for adam {"optax": "adam"}, for args a list.'
+            fix = 'Write it as to_config does: adam is {"optax": "adam"}, and "args" a list.'
             raise ConfigError(problem, fix, path=path) from error
 
     def _read(self, data: Any, path: str) -> Any:

@@ -487,9 +487,8 @@ class FactoryParameters:
     def differing(self, given: Mapping[str, Any], containers: bool = False) -> dict[str, Any]:
         """Return the values that differ from the defaults.
 
-        A list or a dict counts as different from an equal default, since the default may change
-        before a call reads it. With `containers`, their items are compared, since a field of a spec
-        has a copy of the default.
+        A list or a dict differs even from an equal default, which may change before a call reads
+        it. With `containers`, items are compared: the fields of a spec hold copies of the defaults.
         """
         defaults = self.defaults
         return {

@@ -95,7 +95,7 @@ def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """
     hides = reading.hides_traces or _UNKNOWN in places
     objects = reading.objects if places or hides else ()
-    # Objects that lead to an array were copied for the trace, so JAX cannot have traced them.
+    # An object that leads to an array was copied for the trace: JAX traced only the copy.
     found = enumerate(None if id(each) in reading.above else _traced(each)[1] for each in objects)
     return tuple(i for i, at in found if at and (hides or at in places))
 

@@ -411,7 +411,7 @@ def _started(
         programs.setdefault(key, program)
     keep(use := _Use(program, captured, output))
     result = use(jitted, args, kwargs)
-    if result is _UNTRACED:  # JAX does not keep traces
+    if result is _UNTRACED:  # JAX has kept no trace
         programs.discard(key, program)
         return None, None
     return use, result

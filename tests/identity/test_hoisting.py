@@ -475,8 +475,8 @@ return lambda: time.time()
 = pass the result as an argument\.
 ### hash
 return lambda x: hash(x)
-= it uses hash\(\), .*\. Leave __hash__ to dataclasses\.dataclass\(frozen=True\), or pass
-= it as an argument\.
+= it uses hash\(\), .*\. Leave __hash__ to a frozen dataclass, or pass
+= the hash as an argument\.
 ### a cache
 return functools.lru_cache(lambda: 2)
 = it returns objects that it has cached, which may change\. Call it outside of the function, and

@@ -120,7 +120,7 @@ step({"b": 1.0, "a": 2.0}), step(OrderedDict(b=1.0, a=2.0))
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):
     step(optax.chain(optax.clip(1.0), canonopt.sgd(canonopt.dynamic(lr))), jnp.ones(2))
-= as data, in an optimizer built entirely from canonopt in place of optax: a dynamic number in
+= as data, in an optimizer built entirely from canonopt in place of optax: as static data, a spec
 ### a schedule that reads a list, in an optimizer of Optax
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 def make(rates): return canonopt.chain(optax.sgd(lambda count: rates[0]))

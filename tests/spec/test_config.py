@@ -326,8 +326,8 @@ QUADRATIC = canonopt.to_config(INTERPOLATE)["spec"] | {"interpolate_type": "quad
 MALFORMED = [
     (
         {"none": False},
-        "Reading spec.value raised KeyError: False. Write what to_config returns: for adam "
-        '{"optax": "adam"}, for args a list.',
+        "Reading spec.value raised KeyError: False. Write it as to_config does: adam is "
+        '{"optax": "adam"}, and "args" a list.',
     ),
     ({"float": "fast"}, "ValueError: could not convert string to float: 'fast'"),
     ({"tuple": 3}, "TypeError: 'int' object is not iterable"),
@@ -336,7 +336,7 @@ MALFORMED = [
     ({"dtype": "object"}, "AttributeError: module 'jax.numpy' has no attribute 'object'"),
     ({"scalar": ["int8", 1000]}, "OverflowError: "),
     ({"scalar": ["float32", "fast"]}, "ValueError: "),
-    ({"dynamic": "1e-3"}, "spec.value: canonopt.dynamic takes a number or an array, not"),
+    ({"dynamic": "1e-3"}, "In spec.value, canonopt.dynamic takes a number or an array, not"),
     ({"dynamic": "1e-3"}, "canonopt.dynamic(1e-3). In YAML, 1e-3 is text, and 1.0e-3 a number."),
     ({"name": 3}, "spec.value is 3, which is not a name of Optax or in the registry."),
     ({"namedtuple": [{"name": "m"}, {}]}, "AttributeError: 'function' object has no attribute"),
