@@ -32,7 +32,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._jax_internals.functions import Jitted, is_module_class, node_functions
-from .._python_internals.bytecode import TELLS_TRACERS, Code, code_of, has_format, passes_self
+from .._python_internals.bytecode import (
+    ARRAY_ATTRIBUTES,
+    TELLS_TRACERS,
+    Code,
+    code_of,
+    has_format,
+    passes_self,
+)
 from .._python_internals.libraries import (
     REFLECTION,
     impure_name,
@@ -439,8 +446,9 @@ class Reader:
         """Add the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.reading.can_change = True
-        if code.tells_tracers and not self.reading.tells_tracers:
-            self.reading.tells_tracers = f"{function.__qualname__} {code.tells_tracers}"
+        tells = (how for path, how in code.tells_tracers.items() if not _is_module(path, namespace))
+        if not self.reading.tells_tracers and (how := next(tells, "")):
+            self.reading.tells_tracers = f"{function.__qualname__} {how}"
         self._changes_variables |= bool(code.stores)
         self.changes_objects |= code.changes_objects
         self._sets_attributes |= bool(code.sets_attributes)
@@ -550,7 +558,10 @@ class Reader:
         self._takes_remainders |= value is operator.mod or value is operator.imod
         # For a builtin that code calls by its name, `code.tells_tracers` has the answer already:
         # the bytecode shows if the string is only for an error.
-        if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
+        is_telling = name in TELLS_TRACERS
+        if name in ARRAY_ATTRIBUTES:  # `jax.devices` is no method of an array
+            is_telling = not is_in_place(value) or "." in value.__qualname__
+        if is_telling or (makes_text(value) and not is_builtin):
             self.note_telling(name)
 
     def note_telling(self, name: object) -> None:
@@ -683,7 +694,7 @@ class Reader:
         else:
             yield from namespace.get("_member_names_", ())
             is_called = self._constructs_any or id(owner) in self._constructed
-            is_called = is_called or not is_plain(owner)
+            is_called = is_called or not _is_plain(owner)
             yield from (n for n in asked_for(owner) if is_called or n not in _CONSTRUCTORS)
 
     def _add_attribute(self, owner: Any, namespace: Mapping[str, Any], name: str) -> None:
@@ -706,6 +717,14 @@ class Reader:
         is_own = name in namespace.get("__dataclass_fields__", ()) and _keeps_fields(owner)
         self.reading.reads_data |= not (is_own or _is_code(value))
         self.add(value, "live", f".{name}")
+
+
+def _is_module(path: tuple[str, ...], namespace: Mapping[str, Any]) -> bool:
+    """Return True if a global, or an attribute of it, is a module of a library."""
+    found = namespace.get(path[0]) if path else None
+    for name in path[1:]:
+        found = getattr(found, name, None) if type(found) is types.ModuleType else None
+    return _is_of_library(found)
 
 
 def _is_of_library(value: Any) -> bool:
@@ -733,16 +752,21 @@ def _named_in_class(cls: type) -> frozenset[str]:
     return frozenset().union(*map(_named_by, vars(cls).values()))
 
 
-def is_plain(cls: type) -> bool:
-    """Return True for a user's class whose attributes are read only by code that names them.
+def is_read_by_name(cls: type) -> bool:
+    """Return True for a user's class of whose instances code reads only attributes that it names.
 
-    Libraries read the fields of dataclasses, of pytrees and of subclasses of their own classes,
-    and call such classes.
+    A library may read others of a pytree, of an instance of a subclass of its own class, and of an
+    instance that code passes on.
     """
-    has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
     is_own = all(base in _BARE or not is_library_class(base) for base in cls.__mro__)
     is_asked = cls.__getattribute__ is object.__getattribute__
-    return is_own and is_asked and not (has_fields or node_functions(cls))
+    return is_own and is_asked and not node_functions(cls)
+
+
+def _is_plain(cls: type) -> bool:
+    """Return True for a user's class that no library calls."""
+    has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
+    return is_read_by_name(cls) and not has_fields
 
 
 def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import itertools
 import re
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .libraries import (
@@ -68,8 +68,9 @@ class Code:
     is_generated: bool  # made by dataclasses or attrs: it compares classes, hashes and sets fields
     reads_any_attribute: bool  # whether the code reads attributes that it does not name
     # How the code may tell a tracer from an array without an error: it catches errors, makes
-    # strings, or looks up the type or the state of an object. Empty if it does none of these.
-    tells_tracers: str
+    # strings, or looks up the type or the state of an object. A text for each way, by the path of
+    # the object with the attribute if it is a global, which may be a module: `jax.sharding`.
+    tells_tracers: Mapping[tuple[str, ...], str]
     changes_objects: bool  # whether the code may change objects that exist before it runs
     sets_attributes: frozenset[str]  # the attributes that the code sets on existing objects
     makes_sets: bool
@@ -86,7 +87,9 @@ def facts_of(code: types.CodeType) -> Code:
     paths: set[tuple[str, ...]] = set()
     changes = matches = makes_sets = takes_remainders = has_formats = False
     sets = set[str]()
-    tells = "is a context manager" if code.co_name == "__exit__" else ""
+    tells: dict[tuple[str, ...], str] = {}
+    if code.co_name == "__exit__":
+        tells[()] = "is a context manager"
     for each in _with_nested(code):
         path: tuple[str, ...] = ()
         is_global = False  # whether the variable of this path is a global
@@ -116,6 +119,7 @@ def facts_of(code: types.CodeType) -> Code:
             is_super = [e.opname for e in instructions[i + 2 : i + 3]] == ["LOAD_SUPER_ATTR"]
             if not (name == "__class__" and is_super):  # since Python 3.12, `super()` loads it
                 passed.update(_loaded(instruction, each)[: -1 if is_next else None])
+            owner = path if path and is_attribute and is_global else ()
             if path and is_attribute:
                 path += (name,)
             else:
@@ -123,10 +127,12 @@ def facts_of(code: types.CodeType) -> Code:
                 variable = _variable(instruction)
                 path = () if variable is None else (variable,)
                 is_global = opname in _GLOBAL
-            if not tells and (told := _tells_tracers(instructions, i)):
+            if told := _tells_tracers(instructions, i):
                 # An instruction of an `except` may lack a line number: a later instruction has one.
                 lines = (e.positions.lineno for e in instructions[i:] if e.positions)
-                tells = f"{told} in line {next(filter(None, lines), '?')}"
+                of_global = owner if name in ARRAY_ATTRIBUTES else ()
+                text = f"{told} in line {next(filter(None, lines), '?')}"
+                tells.setdefault(of_global, text)
             is_of_own = path[:1] in own and not is_global
             is_mutator = name in MUTATORS and (opname in _GLOBAL or is_attribute)
             is_item = opname == "STORE_SUBSCR" and _container(instructions[i - 2 : i]) in own
@@ -160,7 +166,7 @@ def facts_of(code: types.CodeType) -> Code:
         hidden_inputs=HIDDEN_ATTRIBUTES & (attributes | {w for w in words if w.startswith("__")}),
         is_generated=is_generated,
         reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
-        tells_tracers="" if is_generated else tells,
+        tells_tracers={} if is_generated else tells,
         changes_objects=changes and not is_generated,
         sets_attributes=frozenset() if is_generated else frozenset(sets),
         makes_sets=makes_sets or not {"set", "frozenset"}.isdisjoint(named),
@@ -203,6 +209,12 @@ MUTATORS = frozenset(
     "__setitem__ __delitem__ setitem delitem iadd ior iconcat __iadd__ __ior__ next send write "
     "fill setflags".split()
 )
+# The state of an array, which a tracer lacks. Modules have some of these names, too.
+ARRAY_ATTRIBUTES = frozenset(
+    "committed sharding devices device device_buffer layout is_deleted is_fully_addressable "
+    "is_fully_replicated addressable_shards global_shards on_device_size_in_bytes is_ready "
+    "unsafe_buffer_pointer delete copy_to_host_async".split()
+)
 # With these names, code can tell a tracer from an array without an error.
 TELLS_TRACERS = (
     REFLECTION
@@ -212,12 +224,10 @@ TELLS_TRACERS = (
         *("substitute", "safe_substitute", "UserString", "assert_raises", "assertRaises"),
         *("Tracer", "ArrayImpl", "__class__", "is_concrete", "type", "array_equal", "array_equiv"),
         *("suppress", "ExitStack", "AsyncExitStack", "ensure_compile_time_eval"),
-        *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
-        *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
-        *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
-        *("tree_pformat", "tree_pprint", "pformat", "pprint", "pretty_repr", "Buffer"),
-        *("Formatter", "formatwarning", "__array_priority__", "__sizeof__", "copy_to_host_async"),
+        *("is_tracer", "tree_pformat", "tree_pprint", "pformat", "pprint", "pretty_repr", "Buffer"),
+        *("Formatter", "formatwarning", "__array_priority__", "__sizeof__"),
     }
+    | ARRAY_ATTRIBUTES
 )
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
 

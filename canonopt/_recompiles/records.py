@@ -369,7 +369,8 @@ def _add_parts(
     if not depth:
         budget.own = {name for name, _ in contents}
     named = budget.by_name.get(id(value))
-    unread = () if named is None else [f"attribute {n!r}" for n in vars(value) if n not in named]
+    others = () if named is None else {*vars(value)}.difference(named)
+    unread = {f"{kind} {name!r}" for name in others for kind in ("attribute", "field")}
     for name, part in contents:
         if not budget.parts:
             return
