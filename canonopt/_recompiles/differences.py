@@ -115,7 +115,7 @@ class Part(NamedTuple):
 
     @property
     def is_another_dynamic_int(self) -> bool:
-        """Return True if an int in `canonopt.dynamic` differs: it is a constant of a program."""
+        """Return True if an int in `canonopt.dynamic` differs: programs have it as a constant."""
         ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
         return ints_in(self.before.text) != ints_in(self.after.text)
 
@@ -197,7 +197,7 @@ class Difference:
         return shortened(leaf.text)
 
     def _static_texts(self) -> tuple[str, str]:
-        # If canonopt cannot share the function, a hint gives the reason, so name no hidden part.
+        # If canonopt cannot share the function, a hint gives the reason, so `hidden` is not named.
         part = self.visible or (None if self.why_not_shared else self.hidden)
         before, after = self.before, self.after
         names = names_of(before, after)
@@ -290,7 +290,7 @@ class Difference:
 
     @property
     def function(self) -> Part:
-        """Return the outermost function or transformation that differs, or else the whole value."""
+        """Return the outermost function or optimizer that differs, or else the whole value."""
         if self.before.kind != "value" or self.visible is not None or self.is_object:
             return self.whole
         inside = (part for part in reversed(self.parts) if part.before.kind != "value")
@@ -314,7 +314,7 @@ class Difference:
 
     @property
     def optimizer(self) -> str:
-        """Return the name of the transformation or schedule by which two values differ."""
+        """Return the name of the optimizer or schedule by which two values differ, or ""."""
         if self.kind == "transformation" or (self.kind == "callable" and self.before.is_of_optax):
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
@@ -415,7 +415,7 @@ class Difference:
 
     @property
     def redefined(self) -> str:
-        """Return the name of a class that was defined again, of a part or else of the value."""
+        """Return the name of a class that was defined again: of a part, or else of the value."""
         parts = (*self.parts, self.whole)
         again = next((p.after.type for p in parts if p.is_class_defined_again), "")
         return again.rpartition(".")[2]
@@ -479,7 +479,7 @@ class Difference:
             words = ""  # the class of the state is not the user's, so no field can be changed
         elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
             words = self.not_static or ", in a field that is not static"
-            # An array beside others that are trained is trained, too.
+            # An array in an argument that has trained arrays is trained, too.
             is_float = not self.before.number.lstrip("-").isdigit()
             arrays = (path for path, leaf in self.new.leaves.items() if leaf.is_array)
             if is_float and any(is_inside(path, {self.root}) for path in arrays):
@@ -555,7 +555,7 @@ class Difference:
 
     @property
     def one_dtype(self) -> str:
-        """Return the common dtype of both calls, such as `jnp.float32`, else `dtype`."""
+        """Return the dtype of both calls, such as `jnp.float32`, or "dtype" if they differ."""
         before, after = as_traced(self.before, self.after), as_traced(self.after, self.before)
         is_one = before.dtype == after.dtype != ""
         return f"jnp.{after.dtype}" if is_one else "dtype"
@@ -599,7 +599,7 @@ def array_kinds(before: Leaf, after: Leaf) -> list[str]:
 
 
 def differences(old: Call, new: Call) -> Iterator[Difference]:
-    """Yield the differences that JAX sees, or else a change that may have made JAX compile."""
+    """Yield the differences that JAX sees; if there are none, another likely cause of a compile."""
     found = _differing(old, new)
     if (first := next(found, None)) is not None:
         yield first
@@ -637,7 +637,7 @@ def _is_same(before: Leaf, after: Leaf) -> bool:
         return before.digest == after.digest
     if before.kind == after.kind and before.token == after.token:
         return True
-    # The tokens may differ only because a tracer has no placement.
+    # The tokens (see `Leaf`) may differ only because a tracer has no placement.
     old, new = as_traced(before, after), as_traced(after, before)
     return old.is_array and new.is_array and not array_kinds(old, new)
 

@@ -275,7 +275,7 @@ def no_recompiles(
 ) -> contextlib.AbstractContextManager[CompileLog]:
     """Raise if anything is traced or compiled inside the block, in any thread, and say why.
 
-    Use it for code that is compiled in a warm-up, as in a server. Cached calls cost nothing extra.
+    Use it for code that a warm-up has compiled, as in a server. Cached calls cost nothing extra.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp

@@ -1,6 +1,6 @@
 """Listen to JAX for traces and compiles, and tell the recorders that are active.
 
-All of this runs at a miss of a jit cache, where JAX is slow anyway. A cached call runs none of it.
+Recording runs at a miss of a jit cache, where JAX is slow anyway. A cached call records nothing.
 """
 
 import contextlib
@@ -38,12 +38,12 @@ from .stale import StaleWatch
 
 
 class Recorder:
-    """Writes the traces and compiles of any thread into a log, under `misses.lock`."""
+    """Writes the traces and compiles of any thread into a log; its callers hold `misses.lock`."""
 
     def __init__(self, log: CompileLog | None = None) -> None:
         self.log = CompileLog() if log is None else log
-        # The misses that JAX may compile next, as log and entry, by thread and JAX's name for the
-        # function. The log is None for an operation of JAX or of a library.
+        # Maps (thread, JAX's name for the function) to the log and the entry of each miss that JAX
+        # may compile next. The log is None for an operation of JAX or of a library.
         self.pending: dict[tuple[int, str], tuple[FunctionLog | None, Entry]] = {}
         _known[id(self)] = self
 
@@ -154,7 +154,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
         trace, as `assert_not_stale` finds them. The reports are in `log.stale` and in the table.
 
     **Returns:** a context manager that gives a `CompileLog`. `log[name]` has the counts of a
-    function, and `log.functions` those of each. `log.helpers` has the operations that JAX and
+    function, and `log.functions` lists all functions. `log.helpers` has the operations that JAX and
     libraries compile, by your line that ran them. `print(log)` shows a table, then each difference
     and whether it can be avoided.
 

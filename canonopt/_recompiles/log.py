@@ -25,15 +25,15 @@ from .stale import StaleRead
 
 # The fields of `Timed` that add up to the seconds of a program.
 STAGES = ("trace_seconds", "lowering_seconds", "compile_seconds")
-MAX_ENTRIES = 64  # maximum number of entries of a function
-MAX_OPERATIONS = 512  # maximum number of entries of a line of the user's code
+MAX_ENTRIES = 64  # maximum number of entries in the log of a function
+MAX_OPERATIONS = 512  # maximum number of entries in the log of a line of the user's code
 # A call is compared with the first calls and the calls just before it, at most this many of each.
 _MAX_FIRST, _MAX_LAST = 4, 12
 
 
 @attrs.define(eq=False, kw_only=True)
 class Timed:
-    """The seconds of each stage, without those of inner functions."""
+    """The seconds spent in each stage, without the time of inner functions."""
 
     trace_seconds: float = 0.0
     lowering_seconds: float = 0.0
@@ -57,7 +57,7 @@ class Counts(Timed):
     cache_hits: int = 0
     cache_misses: int = 0
     # The backward pass that `jax.grad` or `jax.vjp` makes of a jitted function is a program of its
-    # own. It is not a recompile, and limits do not count it.
+    # own. It is not a recompile, and `assert_max_compiles` does not count it.
     backward_compiles: int = 0
 
 
@@ -69,7 +69,7 @@ class Entry(Timed):
     """A trace, a compile, or both, caused by one miss of the jit cache."""
 
     call: Call | None = attrs.field(repr=False)  # its `repr` is too long
-    at: float  # a time in seconds, as of `time.perf_counter`
+    at: float  # when it began, in seconds of `time.perf_counter`
     traced: bool = False
     compiled: bool = False
     error: str | None = None  # the error of a trace that failed
@@ -84,7 +84,7 @@ class Entry(Timed):
     # If they may not, the function is traced once more, and both traces share one entry.
     is_trial: bool = False
     site: str | None = None  # the line of the user's code that ran it, as `file:line`
-    # In the log of a line: the operation of JAX or a library, and for JAX its shapes in and out.
+    # For an operation of JAX or a library: its name, and for JAX its input and output shapes.
     operation: str | None = None
     shapes: str | None = None
     clearings: int = 0  # how often JAX's caches were cleared before the miss
@@ -106,8 +106,8 @@ class Entry(Timed):
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
         """Keep the first and the last of the earlier calls, for `explanation` to compare with.
 
-        If some earlier calls compiled, only they are kept: `jax.eval_shape` may be given shapes
-        that no step has.
+        If some of the calls compiled, leaves out calls that were only traced, as by
+        `jax.eval_shape`: they may have shapes that no step has.
         """
         known = [(each.call, each.compiled) for each in earlier if each.call is not None]
         compiled = [call for call, is_compiled in known if is_compiled or self.is_nested]
@@ -120,12 +120,12 @@ class Entry(Timed):
 
     @property
     def is_by_hand(self) -> bool:
-        """Return True for a trace that was not compiled, such as a trace by `jax.eval_shape`."""
+        """Return True for a trace by hand, as by `jax.eval_shape`, that was not compiled."""
         return self.call is not None and self.call.is_lowered and not self.compiled
 
     @property
     def is_known(self) -> bool:
-        """Return False for an operation of JAX without a recorded call and without shapes."""
+        """Return False for an operation that has neither a recorded call nor shapes."""
         return self.operation is None or self.call is not None or self.shapes is not None
 
     @property
@@ -168,7 +168,7 @@ def _cause(entries: list[Entry], told: Cause, every: Sequence[Change] = ()) -> C
 
 
 def _what(entries: list[Entry]) -> str:
-    """Return in words what was done again. The first compile may follow a second trace."""
+    """Return in words what was done again. After a second trace, the compile may be the first."""
     first = entries[0]
     if first.error is not None:
         return "failed while traced"
@@ -192,7 +192,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
-        # Count the repeats of each shape alone: Adam takes two powers, so two constants, per shape.
+        # Count repeats by shape: for each shape, Adam takes two powers, which have two constants.
         most = max(collections.Counter(entry.shapes for entry in again).values(), default=0)
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
@@ -216,7 +216,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
 def several_shapes(shapes: Sequence[str]) -> Cause | None:
     """Return the cause for an operation that a line compiled for several shapes.
 
-    Returns None for a handful of shapes or fewer, or for shapes that have nothing in common.
+    Returns None for `HANDFUL` shapes or fewer, or if several lengths change without a pattern.
     """
     alike: dict[str, list[str]] = {}
     for text in shapes:
@@ -262,7 +262,7 @@ _CHANGES = "changes each time"
 def verdict(
     calls: Sequence[Sequence[Change]], every: Iterable[Change]
 ) -> tuple[str | None, str | None]:
-    """Return the pattern of calls with the same kinds of changes, and why they are expected.
+    """Return the pattern of calls with the same kinds of changes, and why the calls are expected.
 
     At least one of the two is None. `every` has the changes of all calls of the function.
     """
@@ -274,10 +274,11 @@ def verdict(
     if not is_of_length:
         texts = [first.before, *(c[0].after for c in calls)]
     growth = None if is_made else _growth(texts)
-    # A call with another difference may come between two calls that have this difference.
+    # Only the first `before` counts: calls with other differences may come between these calls.
     befores = {tuple(change.before for change in calls[0])}
     afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
-    # One clearing of the caches, between two phases, is likely wanted.
+    # Texts that are always the same cannot be counted, so count calls. One clearing of the
+    # caches, between two phases, is likely wanted.
     is_counted = first.kind == "cleared" or first.after.endswith(OTHERS)
     variants = len(calls) + 1 if is_counted else len(befores.union(afters))
     # If one change of a call is wanted, the call needs its own program, whatever else changes.
@@ -337,7 +338,7 @@ class FunctionLog(Counts):
     entries: list[Entry] = attrs.field(factory=list, repr=False)
     is_line: bool = False
     programs: int = 0  # traced programs, without failed traces and inner traces
-    # This key identifies the function, or the line, in a log.
+    # The key of the function, or of the line, in a `CompileLog`.
     key: object = attrs.field(default=None, repr=False)
 
     @property
@@ -359,7 +360,7 @@ class FunctionLog(Counts):
 
     @property
     def omitted(self) -> int:
-        """Return how many traces or compiles have no entry, since there are more than are kept."""
+        """Return how many traces or compiles have no entry, because the log was full."""
         if len(self.entries) < self._most:
             return 0
         # An entry may be a trace and a compile, so the counts are not added.
@@ -391,7 +392,7 @@ class FunctionLog(Counts):
         return _causes(e for e in self.entries if e.is_again or e.error)
 
     def add_trace(self, entry: Entry) -> Entry:
-        """Count a trace, and return its entry, which may be the entry of an earlier trial."""
+        """Count a trace, and return its entry, or the entry of its trial (see `Entry.is_trial`)."""
         self.traces += 1
         self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds
@@ -436,7 +437,7 @@ class FunctionLog(Counts):
             entry.add_seconds(compiled)
         if is_backward:
             return None
-        # A miss that found its trace in JAX's cache becomes an entry once it has compiled.
+        # An entry whose trace JAX found in its cache is added only when it compiles.
         if is_new:
             self._add(entry)
         if not entry.compiled:  # a function that is lowered once may be compiled twice
@@ -456,7 +457,7 @@ class FunctionLog(Counts):
 
 
 def _is_trial_of(trial: Entry, entry: Entry) -> bool:
-    """Return True if `trial` is the trace by which `canonopt.jit` prepared the call of `entry`."""
+    """Return True if `canonopt.jit` made the trace `trial` before the call of `entry`."""
     is_open = trial.is_trial and not (trial.compiled or entry.is_trial)
     return is_open and trial.site == entry.site
 
@@ -477,7 +478,7 @@ class CompileLog:
     def __init__(self) -> None:
         # Errors of canonopt itself, which do not disturb the program that it watches.
         self.problems: list[str] = []
-        # Programs that went on with an old value, if `stale` was asked for.
+        # Programs that went on with an old value, if `compile_log` was given `stale=True`.
         self.stale: list[StaleRead] = []
         self._logs: dict[object, FunctionLog] = {}
         _alive[id(self)] = self
@@ -550,7 +551,7 @@ class CompileLog:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def note_problem(self, problem: str) -> bool:
-        """Note an error of canonopt. Return False if it is known, or if the list is full."""
+        """Note an error of canonopt. Return False if it was noted before, or the list is full."""
         is_new = problem not in self.problems and len(self.problems) < MAX_ENTRIES
         if is_new:
             self.problems.append(problem)
@@ -559,7 +560,7 @@ class CompileLog:
     def function_log(self, name: str, function: Any) -> FunctionLog:
         """Return the log of a function, and make it if there is none."""
         place = place_of(innermost(function))
-        # A notebook cell that is run again has another number.
+        # Leave out the number of a notebook cell, which changes when the cell is run again.
         key = (name, re.sub(r"^In\[\d+\]", "In", str(place)), identity_of_code(function))
         return self._logs.setdefault(key, FunctionLog(name, place, key=key))
 
@@ -584,7 +585,7 @@ _alive: weakref.WeakValueDictionary[int, CompileLog] = weakref.WeakValueDictiona
 
 def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
     """Return the entries before `entry` of the same function or operation, in all live logs."""
-    # `valuerefs` copies the references at once, since other threads may add logs.
+    # `valuerefs` copies the references in one step: other threads may add logs meanwhile.
     logs = (reference() for reference in _alive.valuerefs())
     found = (other for each in logs if each is not None for other in each.entries_like(log))
     same = (e for e in found if e.operation == entry.operation)

@@ -125,12 +125,12 @@ class Leaf:
     made: str = ""  # where or by what a function is made, as words that follow its name
     code: object = None  # the code of a function, without its file and line
     why_not_shared: str | None = None
-    is_unique: bool = False  # the class compares by identity
+    is_unique: bool = False  # whether its class compares by identity
     is_opaque: bool = False  # whether `canonicalize` cannot find functions inside it
     stores: frozenset[str] = frozenset()  # the outer variables that a function may change
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
     is_own: bool = False  # whether a part is in the value directly, or through fields only
-    is_of_module: bool = False  # whether a module has it under a name: `hoist` returns it as it is
+    is_of_module: bool = False  # whether a module has a name for it: `hoist` returns it unchanged
     is_shared: bool = False  # whether `canonopt.jit` compares its digest, not its token
 
     @property
@@ -174,7 +174,7 @@ class Leaf:
     def factories(self) -> list[str]:
         """Return the names of the factories that have built a transformation."""
         text = re.sub(r"canonopt\.dynamic\([^()]*\)", "", self.text)
-        # The whole text of a transformation of Optax names factories.
+        # The text of a transformation of Optax consists of the names of its factories.
         return [text] if text.startswith("optax.") else re.findall(r"[\w.]+(?=\()", text)
 
     @property
@@ -208,7 +208,7 @@ def type_name(kind: type) -> str:
 
 
 def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
-    """Return the weakly typed array that a Python number becomes, if `other` is an array."""
+    """Return `leaf`, or the array that it becomes if it is a number and `other` is an array."""
     kinds = {"bool": bool, "int": int, "float": float, "complex": complex}
     if not other.is_array or leaf.kind != "number":
         return leaf
@@ -270,20 +270,20 @@ _MAX_DEPTH = 16  # levels of parts in parts: a chain of an optimizer with a sche
 
 @attrs.define
 class Budget:
-    """Limits what canonopt still records of the static values of one call, in total.
+    """Limits how much canonopt may still record of all static values of one call.
 
-    To read a part is to read all inside it. If a function holds half a program, that takes minutes.
+    Reading a part reads all inside it, which takes minutes if a function holds half a program.
     """
 
     parts: int = 1000
     words: int = 30_000  # the items of digests, which are tuples
     seen: set[int] = attrs.field(factory=set)  # the ids of values whose parts are recorded
     own: Collection[str] = ()  # the names of the parts of the value itself
-    # The mode in which `read` reads the value and its parts, except parts of globals. In "held", a
-    # mutable object counts by identity, too. In "now", as for our jit, only its content counts, and
-    # captured arrays that may become arguments of the program are not compared.
+    # How `read` reads the value and its parts, except parts of globals. In "held", the identity of
+    # a mutable object counts, not only its content. In "now", as for `canonopt.jit`, only the
+    # content counts, and captured arrays that may become arguments of a program are not compared.
     mode: str = "held"
-    # By the id of an object: the attributes that the jitted function reads, unless it reads all.
+    # Maps the id of an object to the attributes that the jitted function reads, if not all.
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
 
 
@@ -297,7 +297,7 @@ def static_leaf(
     """Return the record of a static value, without a digest or parts if the budget is used up.
 
     `explain`: also record why another build of the value would not be equal. `is_live`: a function
-    reads the value from a global, so that a mutable object is compared by its content only.
+    reads the value from a global, so that only the content of a mutable object is compared.
     """
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
@@ -313,7 +313,7 @@ def static_leaf(
             found = read(**given, explain=explain, max_words=budget.words)
             facts["digest"] = found.key if len(found.key) < budget.words else None
             budget.words -= len(found.key)
-            # Skip an inner jit: even without that jit, another part may be the reason.
+            # Do not give an inner jit as the reason: without it, another part may still be one.
             reasons = (r for r in found.incomparable if r.why != INNER_JIT.why)
             if (first := next(reasons, None)) is not None:
                 what = f"{described(value, first, text_of)[1]} {first.why}"
@@ -566,7 +566,7 @@ def function_leaf(
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
         return known
     budget, refused, reading = Budget(), why_not_shared(function), None
-    most = MAX_WORDS if is_ours else budget.words  # our jit has read all of it already
+    most = MAX_WORDS if is_ours else budget.words  # `canonopt.jit` has read all of it already
     with contextlib.suppress(Exception):
         reading = read_call(function, explain=True, max_words=most)
         budget.by_name = reading.by_name
@@ -657,7 +657,7 @@ WRAPPED = ("self._fun", "self._fun_value_and_grad._fun")
 
 @attrs.define(eq=False)
 class Call:
-    """One entry of a jit cache: the facts that JAX compares, by path, and facts for advice."""
+    """The record of a call: the facts that JAX compares, by path, and facts for advice."""
 
     is_filtered: bool = False  # a call of `filter_jit`, where all leaves but arrays are static
     name: str = ""  # the name of the function
@@ -669,7 +669,7 @@ class Call:
     modules_of_flax: set[str] = attrs.field(factory=set)
     # The names that the code around the call has for arguments and modules, for advice.
     caller: Caller = attrs.field(factory=Caller)
-    # Code that makes the sharding of a committed array, by text and memory kind of the sharding.
+    # Maps the text and the memory kind of a committed array's sharding to code that makes it.
     places: dict[tuple[str | None, str | None], str | None] = attrs.field(factory=dict)
     # Whether JAX jits its own wrapper around the user's function, as for `jax.pmap`.
     is_jitted_by_jax: bool = False
@@ -694,7 +694,7 @@ class Call:
     def has_numbers(self, root: str) -> bool:
         """Return True if an argument has Python numbers in it.
 
-        In later calls, arrays replace the numbers, and `canonicalize` would change their type.
+        In later calls, arrays replace the numbers. `canonicalize` would change the arrays' type.
         """
         numbers = (path for path, leaf in self.leaves.items() if leaf.kind == "number")
         return any(path != root and is_inside(path, {root}) for path in numbers)
@@ -760,10 +760,10 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
             given = function
     facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
     call = call_of(given, miss.args, miss.kwargs, **facts)
-    # If our jit runs the call by `jax.jit`, only the modules in `through` show our jit.
+    # If `canonopt.jit` runs the call by `jax.jit`, only the modules in `through` show that.
     through = call.caller.through
     call.is_jitted_by_canonopt = miss.is_shared or "canonopt._steps.programs" in through
-    # Our jit traces before it calls, so its trace does not count as lowered.
+    # `canonopt.jit` traces before it calls, so its trace does not count as lowered.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()
     is_ours = call.is_jitted_by_canonopt
@@ -796,7 +796,7 @@ def shapes_of_miss(miss: Miss) -> str:
     return ", ".join(f"{n} of {text}" if n > 1 else text for text, n in runs) or "nothing"
 
 
-# The transformation around a call, by the class name of the tracers in its arguments. These are
+# The transformation around a call, by the class name of the tracers in its arguments. The keys are
 # names, since JAX exports only some of the classes.
 _TRANSFORMS = {
     "BatchTracer": "under jax.vmap",
@@ -922,7 +922,7 @@ def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[t
 def _spec_leaf(spec: Any, structure: Any, budget: Budget) -> Leaf:
     """Return the record of a spec without its traced numbers, which are leaves of the call."""
     leaf, keys = static_leaf(spec, budget), [k for k, _ in jtu.tree_flatten_with_path(spec)[0]]
-    traced = {jtu.keystr(each) for key in keys for each in (key, key[:-1])}  # numbers are nodes
+    traced = {jtu.keystr(each) for key in keys for each in (key, key[:-1])}  # a number is a node
     parts = {name: part for name, part in leaf.parts.items() if name not in traced}
     token = _object_token(structure.node_data()[1])
     text = re.sub(r"canonopt\.dynamic\([^()]*\)", "canonopt.dynamic(...)", leaf.text)

@@ -1,6 +1,6 @@
 """Give advice on a difference between two calls, by the first rule that applies.
 
-A report prints a line to paste only if the line has been shown to work, and words otherwise. A
+A report prints a line to paste only if that line is sure to work, and words otherwise. A
 `Cause` has differences with their advice, and all reports use its words. A `Cause` is only text and
 numbers, so that a process can send it to another.
 """
@@ -30,8 +30,7 @@ class Change:
     kind: str
     before: str
     after: str
-    # Code to paste before the call, or "A in place of B", one on each line. Empty if no code is
-    # sure to work.
+    # Lines to paste before the call, or "A in place of B". Empty if no code is sure to work.
     fix: str = ""
     # What to do, in words.
     hint: str = ""
@@ -80,8 +79,8 @@ class Cause:
     def of(cls, changes: Iterable[Change], note: str | None = None) -> Self:
         """Return a cause with changes and their advice, each piece of advice once.
 
-        If a change has no line to paste, the lines of the other changes are not enough. They become
-        hints, without their imports.
+        If a change has no line to paste, the lines of the other changes are not enough. Then these
+        lines become hints, without their imports.
         """
         found = (*changes,)
         lines = [line for change in found for line in change.fix.splitlines()]
@@ -152,7 +151,7 @@ def few(paths: Sequence[str]) -> str:
 # --- rules ----------------------------------------------------------------------------------------
 
 # The most programs that users likely want for one kind of difference, such as a shape, a flag or a
-# mesh: each program may be called many times. `wanted` picks one of the two.
+# mesh: each program may be called many times. `wanted` returns one of the two, or 1.
 PAIR, HANDFUL = 2, 5
 CLEARED = "do not call jax.clear_caches() between the calls: it drops every program"
 
@@ -396,7 +395,7 @@ def _canonicalize(d: Difference) -> str:
     if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
     holders = (leaf for path, leaf in d.new.leaves.items() if is_inside(d.place, {path}))
-    if d.after.is_of_module or any(leaf.is_opaque for leaf in holders):  # as a frozen dataclass is
+    if d.after.is_of_module or any(leaf.is_opaque for leaf in holders):  # like a frozen dataclass
         return ""
     return _assign(d, "{canonopt}.canonicalize({leaf})")
 
@@ -435,7 +434,7 @@ def _placed(d: Difference) -> str:
 
 
 def _swap_jit(d: Difference) -> str:
-    """Return a line that puts our jit in place of another, if our jit finds the functions equal."""
+    """Return a line that replaces a jit by canonopt's, if canonopt finds the functions equal."""
     if not (d.is_same_to_canonopt and d.may_take_our_jit):
         return ""
     theirs = ("eqx", "filter_jit") if d.new.is_filtered else ("jax", "jit")

@@ -2,7 +2,7 @@
 
 JAX looks at the arguments of a call, not at what else the function reads: globals, captured
 variables, attributes, items of containers. `Reads` notes these values, by name, when a function is
-traced. They are compared in JAX's hook after cached calls. If one differs, the function is traced
+traced. After a cached call, a hook of JAX compares them. If a value differs, the function is traced
 once more, apart from JAX's caches. A change is reported only if that trace gives another program.
 """
 
@@ -67,12 +67,12 @@ _MAX_BYTES = 1 << 16  # the largest array that is compared at each call
 _Find: TypeAlias = Callable[[], Any]
 _Get: TypeAlias = Callable[[Any], Any]  # returns a part of its argument
 _IsSame: TypeAlias = Callable[[Any], bool]
-# By path, the texts of a value before and now, and the value now.
+# Maps the path of a value to its text before, its text now, and the value now.
 Changes: TypeAlias = dict[str, tuple[str, str, Any]]
 
 
 def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads":
-    """Return the values that a call reads now."""
+    """Return the values that a call would read now."""
     names = _names(innermost(function))[isinstance(function, types.MethodType) :]
     roots: list[tuple[Any, str]] = [(function, "self")]
     for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
@@ -98,7 +98,7 @@ class Reads:
     """The values that a function, and the user's functions that it calls, read besides arguments.
 
     These are all values that names in the code may lead to, even if that code does not run. Each is
-    found from the namespace of a module or from a weak reference, so nothing else is kept alive.
+    found in the namespace of a module or by a weak reference, so only namespaces are kept alive.
     The list is flat, since each cached call compares all values: 0.1 to 0.3 us for one value.
 
     - `codes`: the code of these functions.
@@ -115,7 +115,7 @@ class Reads:
     ) -> None:
         self.codes: list[types.CodeType] = []
         self.has_effects = False
-        # The attributes that code names, and names with "()" whose values code calls or passes on.
+        # The attributes that code names, and with "()" the names whose values code calls or passes on.
         self._names, self._ignored = set(names), ignored
         # For each value: a function that finds it, a function that compares it, its path and text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
@@ -141,7 +141,7 @@ class Reads:
         return found if found._names == self._names else found.now()
 
     def differing(self) -> Iterator[tuple[str, str, Any]]:
-        """Yield the path of each value that differs now, its text before, and the value."""
+        """Yield the path of each value that differs now, its text before, and its value now."""
         for find, is_same, path, before in self._values:
             try:
                 value = find()
@@ -178,7 +178,7 @@ class Reads:
         return {path for *_, path, _ in self._values}
 
     def named(self, paths: list[str]) -> list[str]:
-        """Return the paths, except items whose keys no code names."""
+        """Return the paths, without those that end in a key that no code names."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names]
 
@@ -277,7 +277,7 @@ class Reads:
             yield from self._attributes(value, path)
 
     def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, Any, str]]:
-        """Yield each captured variable: its getter, value and name. Add the globals at once."""
+        """Yield getter, value and name of each captured variable. Add globals without a yield."""
         code, space = code_of(function), function.__globals__
         if is_library_function(function):  # it may count its runs, as `eqx.debug.assert_max_traces`
             self.has_effects |= code.changes_objects or bool(code.stores)
@@ -377,7 +377,7 @@ def _reading(
 
 
 def _is_impure(reading: Reading) -> bool:
-    """Return True if the code may have an effect, at each run, that no `Reading` shows."""
+    """Return True if each run of the code may have an effect that no `Reading` shows."""
     for each in reading.incomparable[: reading.stops]:
         if each.why == CACHE.why:
             if not read(now=(each.part.__wrapped__,)).is_comparable:
@@ -457,7 +457,7 @@ def _comparison(value: Any) -> _IsSame | None:
 
 
 def _same_array(before: np.ndarray) -> _IsSame:
-    """Return a comparison. Large arrays, at 1 ms a megabyte, are read at calls 1, 2, 4, 8, ..."""
+    """Return a comparison. It reads large arrays (1 ms a megabyte) at its calls 1, 2, 4, 8, ..."""
     content, is_same_now, calls = _content(before), True, 0
 
     def is_same(value: Any) -> bool:
@@ -512,7 +512,7 @@ class StaleRead:
     function: str
     place: str | None
     values: tuple[ReadValue, ...]
-    since: int  # the number, in the block, of the first such call
+    since: int  # the number, in the block, of the first call with the old value
     is_confirmed: bool  # False if the function has effects, and so was not traced again
     is_filtered: bool = False  # whether Python numbers among its arguments are part of the program
     calls: int = 1
@@ -581,7 +581,7 @@ _VARIABLES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD
 class _Program:
     """A cached program, with the values read at its trace, and at the last check.
 
-    If the trace was not watched, the values of the first watched call stand in for its values.
+    If the trace was not watched, the values of the first watched call stand in for the former.
     """
 
     def __init__(self, reads: Reads, has_effects: bool, when: str = _AT_TRACE) -> None:
@@ -663,7 +663,7 @@ class _Program:
 
 @attrs.define(eq=False)
 class _Function:
-    """A function that JAX calls, and its latest programs, each with its jaxpr weakly referenced."""
+    """A function that JAX calls, and its latest programs with weak references to their jaxprs."""
 
     is_followed: bool  # False for functions of libraries
     calls: int = 0
@@ -780,7 +780,7 @@ class StaleWatch:
             jaxpr = cached.jaxpr()
             program = next((each for found, each in known.programs if found() is jaxpr), None)
             if program is None:
-                # Equal methods read the same values. Functions that share a program may not.
+                # Equal methods read the same values, but functions that share a program may not.
                 program = None if cached.is_shared else self._programs.get(jaxpr)
                 if program is None:
                     users = users_call(*cached.call)[:3]
