@@ -108,7 +108,7 @@ class Part(NamedTuple):
 
     @property
     def is_another_optimizer(self) -> bool:
-        """Return True if different factories built the two transformations."""
+        """Return True if different factories built the two gradient transformations."""
         before, after = self.before, self.after
         are_both = before.kind == after.kind == "transformation"
         return are_both and before.factories != after.factories

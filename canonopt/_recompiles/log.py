@@ -262,7 +262,7 @@ _CHANGES = "changes each time"
 def verdict(
     calls: Sequence[Sequence[Change]], every: Iterable[Change]
 ) -> tuple[str | None, str | None]:
-    """Return the pattern of calls with the same kinds of changes, and why the calls are expected.
+    """Return the pattern in changes of the same kinds, and why these changes are expected.
 
     At least one of the two is None. `every` has the changes of all calls of the function.
     """
@@ -465,7 +465,7 @@ def _is_trial_of(trial: Entry, entry: Entry) -> bool:
 def _is_trace_of(traced: Entry, entry: Entry) -> bool:
     """Return True if `traced` is the trace that the call of `entry` has found in JAX's cache."""
     if not traced.traced or traced.at > entry.at:
-        return traced.traced  # true for a trace inside of the call: it is jitted twice
+        return traced.traced  # true for a trace inside of the call: the function is jitted twice
     one, other = traced.call, entry.call
     if traced.compiled or one is None or other is None:
         return one is other and not traced.compiled

@@ -283,7 +283,7 @@ class Budget:
     # a mutable object counts, not only its content. In "now", as for `canonopt.jit`, only the
     # content counts, and captured arrays that may become arguments of a program are not compared.
     mode: str = "held"
-    # Maps the id of an object to the attributes that the jitted function reads, if not all.
+    # Maps an object's id to the attributes that the jitted function reads, unless it reads all.
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
 
 
@@ -409,7 +409,7 @@ def _equality_token(value: Any) -> Hashable:
     if isinstance(value, types.FunctionType) or type(value).__eq__ is object.__eq__:
         return _object_token(value)
     kind = _object_token(type(value))
-    # Do not hash a named tuple of functions, such as a transformation: a function's hash is its
+    # Do not hash a named tuple of functions, such as an Optax optimizer: a function's hash is its
     # address, which a new function may get once the old function is gone.
     if isinstance(value, tuple) and type(value).__eq__ is tuple.__eq__:
         # Do not compare the types of numbers in it: 1, 1.0 and `np.int64(1)` are equal.
@@ -447,7 +447,7 @@ def _kind(value: Any) -> str:
 
 
 def _why_spec_not_shared(spec: Any) -> str | None:
-    """Return why a spec, or a spec inside of it, equals no other spec to canonopt, or None."""
+    """Return why canonopt finds a spec, or one inside of it, equal to no other; otherwise None."""
     for name, value in spec.parameters().items():
         for inner in filter(is_spec, jtu.tree_leaves(value, is_leaf=is_spec)):
             if why := _why_spec_not_shared(inner):

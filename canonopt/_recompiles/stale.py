@@ -98,7 +98,7 @@ class Reads:
     """The values that a function, and the user's functions that it calls, read besides arguments.
 
     These are all values that names in the code may lead to, even if that code does not run. Each is
-    found in the namespace of a module or by a weak reference, so only namespaces are kept alive.
+    found in a module's namespace or by a weak reference, which keeps only the namespace alive.
     The list is flat, since each cached call compares all values: 0.1 to 0.3 us for one value.
 
     - `codes`: the code of these functions.
@@ -115,7 +115,7 @@ class Reads:
     ) -> None:
         self.codes: list[types.CodeType] = []
         self.has_effects = False
-        # The attributes that code names, and with "()" the names whose values code calls or passes on.
+        # The attributes that code names; with "()", the names whose values code calls or passes on.
         self._names, self._ignored = set(names), ignored
         # For each value: a function that finds it, a function that compares it, its path and text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
@@ -277,7 +277,7 @@ class Reads:
             yield from self._attributes(value, path)
 
     def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, Any, str]]:
-        """Yield getter, value and name of each captured variable. Add globals without a yield."""
+        """Yield getter, value and name of each captured variable, and add the globals directly."""
         code, space = code_of(function), function.__globals__
         if is_library_function(function):  # it may count its runs, as `eqx.debug.assert_max_traces`
             self.has_effects |= code.changes_objects or bool(code.stores)
@@ -392,7 +392,7 @@ _HARMLESS = [each.why for each in (FINDS, IDENTITY_TEST, INNER_JIT, UNKNOWN_JIT)
 
 
 def _words(reading: Reading) -> list[Any]:
-    """Return the items of the key, except objects that equal only themselves."""
+    """Return the items of a reading's key, except objects that equal only themselves."""
     return [word for word in reading.key if type(word) is not object]
 
 
@@ -581,14 +581,14 @@ _VARIABLES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD
 class _Program:
     """A cached program, with the values read at its trace, and at the last check.
 
-    If the trace was not watched, the values of the first watched call stand in for the former.
+    If the trace was not watched, the values of the first watched call stand in for the trace's.
     """
 
     def __init__(self, reads: Reads, has_effects: bool, when: str = _AT_TRACE) -> None:
         self.first = self.reads = reads
         self.has_effects, self.when = has_effects, when
         self.active: StaleRead | None = None  # the report that its calls belong to now
-        self._harmless = set[str]()  # the paths that have changed without an effect
+        self._harmless = set[str]()  # the paths whose changes gave no other program
         self._traced: Any = None  # the program of the trace that confirmed the report
 
     def check(
@@ -607,7 +607,7 @@ class _Program:
                 return None
             self.active, self.reads = None, self.first
         changes = self.reads.changes()
-        # If there is time to trace, check again values whose earlier changes had no effect.
+        # If there is time to trace, check again values whose earlier changes did not matter.
         if not changes or (not may_trace and changes.keys() <= self._harmless):
             return None
         self.reads = self.reads.now()
@@ -616,7 +616,7 @@ class _Program:
         if not causes:
             self._harmless.update(changes)
             return None
-        # A value that has changed before without an effect is not the cause.
+        # A value whose earlier changes did not matter is not the cause.
         found = [path for path in causes if path not in self._harmless] or causes
         self._harmless.difference_update(found)
         before = {**changes, **self.first.changes()}
