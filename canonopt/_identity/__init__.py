@@ -3,7 +3,8 @@
 - `read` turns values into a key. Two values are the same exactly if their keys are equal.
 - `Table` maps each key to one object, for as long as something else keeps that object alive.
 - `Watched` removes an object from its table if a trace finds that a value in its key has changed.
-- `hoist` and `canonicalize` use these for callables and models; spec factories use them for specs.
+- `hoist` and `canonicalize` use these for callables and models. Functions like `canonopt.adam` use
+  them for the *specs* that they return: Optax transformations and schedules.
 
 Read `interning` first, then `reader`, which walks over values by the rules of the other modules.
 `parts` takes values apart and rebuilds them, so that `hoist` and `canonicalize` can replace the

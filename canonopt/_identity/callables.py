@@ -92,15 +92,15 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
 def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
     reader.out.append(code.key)
     if mode != "live":
-        # The code looks up its globals in this namespace, so the id of the namespace counts. A
-        # program may outlive a function read in a mode of `NOW`: the reading keeps the namespace.
+        # The code looks up its globals in this namespace, so the namespace's id counts. A program
+        # may outlive a function read in a mode of `NOW`, so the reading keeps the namespace alive.
         reader.out.append(id(function.__globals__))
         if mode in NOW:
             reader.reading.pinned.append(function.__globals__)
 
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
-    # A library's function may rebind these variables itself, when it is traced.
+    # The variables that a library's function may rebind itself, when it is traced.
     own = code.stores if is_library_function(function) else ()
     rebindable_names = () if mode == "live" else rebindable_variables(function)
     for name, cell in cells_of(function):
@@ -109,7 +109,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             reader.note_part(value)
             continue
         how = mode
-        # An exception is None in a library's own variable: `jax.vmap` rebinds one for a mesh axis.
+        # Skip a variable that a library rebinds, if it is None: `jax.vmap` has one for a mesh axis.
         if name in rebindable_names and not (value is None and name in own):
             reader.reading.reads_data = True
             if mode == "held":
@@ -187,7 +187,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
 
 
 def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Add the identity of a stable value (see `is_stable`); make the key unique if it is impure."""
+    """Add the identity of a stable value (see `is_stable`); `stop` if the value is impure."""
     reader.add_identity(value)
     if id(value) not in reader.judged:
         reader.judged[id(value)] = value

@@ -1,4 +1,4 @@
-"""Read functions that are traced now, and note why some of them share no program.
+"""Read functions that are traced now, and note why some share no program with equal ones.
 
 `read_call` leaves the values of captured JAX arrays out of the key if the arrays can be arguments
 of the program. `parts.Copy` copies a function with other values, such as tracers, for these arrays.
@@ -59,7 +59,7 @@ def read_call(
         items = closure_items(fn) if isinstance(fn, types.FunctionType) else ()
         names = [name.split("'")[1] for name, part in items if isinstance(part, jax.Array)]
         named = f" ({', '.join(names)})" if names else ""
-        note_not_shared(fn, _TELLS.format(named, how))  # an earlier reason from a trace stays
+        note_not_shared(fn, _TELLS.format(named, how))  # unless a trace has noted a reason
     return reading
 
 
@@ -95,13 +95,13 @@ KEEPS = (
     "reads what can change. Pass that as an argument, or capture a number or a tuple."
 )
 
-# Maps each function whose program `jit` does not share to the reason, for reports. For a method,
-# the key is the instance, with reasons by method name: each access makes another bound method.
+# By function, for reports: the reason why `jit` does not share its program. For a method, the key
+# is the instance, with reasons by method name, because each access makes another bound method.
 _reasons: WeakIdMap[dict[str, str]] = WeakIdMap()
 
 
 def note_not_shared(fn: Any, reason: str) -> None:
-    """Note why a function runs a program of its own. `reason` follows "it is not shared: "."""
+    """Note why a function runs a program of its own. `reason` follows "is new each time: "."""
     owner, name = _holder_of(fn)
     with contextlib.suppress(TypeError):  # `owner` cannot be weakly referenced
         _reasons.set(owner, {**(_reasons.get(owner) or {}), name: reason})

@@ -101,7 +101,7 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     reading = read((fn,))
     if not reading.is_comparable:
         return fn
-    # The function may draw random numbers, and this setting is not in the key of a jit cache.
+    # The function may draw random numbers, and the default PRNG is not in the key of a jit cache.
     key = (reading.key, jax.config.jax_default_prng_impl)
     found: Any = _callables.get(key)
     known = None if found is None else _watched.get(found)

@@ -196,7 +196,7 @@ def _is_known_to_jax(cls: type) -> bool:
 
 
 def state_of(cls: type) -> Literal["attributes", "slots"] | None:
-    """Return where instances of `cls` keep all their state; None if in neither place or in both."""
+    """Return "attributes" or "slots", if instances of `cls` have all state there; else None."""
     is_whole = _promised.get(cls) is not None or _is_known_to_jax(cls)
     layout = None if is_whole else _layout_of(cls)
     if layout is None or layout.base is not object:

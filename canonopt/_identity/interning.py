@@ -1,15 +1,15 @@
 """`read` gives values a key, and `Table` finds the one object for a key.
 
-Two values are the same exactly if their keys are equal: only keys decide this in canonopt. Types
-count (`1`, `1.0` and `True` differ), and so does every bit of a number. Containers and pytrees
-count by type, structure and leaves. Functions count by all that they read: code, defaults, and the
-present values of captured variables and of the globals that the code names. A mutable object
-counts by identity *and* by its content now. When in doubt, two values are not the same: a missed
-merge costs a compile, a wrong merge trains another model.
+Two values are the same exactly if their keys are equal: only keys decide this in canonopt. What is
+in a key *counts*. Types count (`1`, `1.0` and `True` differ), and so does every bit of a number.
+Containers and pytrees count by type, structure and leaves. Functions count by their code and all
+that it reads: defaults, and the present values of captured variables and of the globals that the
+code names. A mutable object counts by identity *and* by its present content. When in doubt, two
+values are not the same: a missed merge costs a compile, a wrong merge trains another model.
 
 A key is made of plain values, of ids of objects that the values hold, and of tokens. A token is a
 number that only one object ever gets. A key keeps no object alive, except the specs in a function
-that is traced now.
+that is about to be traced.
 """
 
 import weakref
@@ -41,11 +41,11 @@ def read(
 
     - `held`: values that something, such as a function, refers to for good.
     - `given`: values that are the arguments of a factory.
-    - `now`: functions that are traced right after they are read.
+    - `now`: functions that are traced next, if possible as copies with tracers for their arrays.
     - `beside`: other values, which are read like those in `now`, but are never copied.
     - `explain`: whether to collect the parts that are likely to differ in another build.
     - `max_words`: the most items of the key. Values with a larger key are not comparable.
-    - `library_cells`: the `library_cells` of an earlier result, to use the values in them again.
+    - `library_cells`: an earlier result's `library_cells`, whose values replace the present ones.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
@@ -81,7 +81,7 @@ class Table(Generic[T]):
         if not stays:
             cleared.add(self)
         self._entries: dict[Hashable, KeyedRef] = {}
-        # `find` returns the weak reference for a key, where a call of `get` would cost too much.
+        # A fast path without the call of `get`: `find` returns the weak reference for a key.
         self.find = self._entries.get
 
     def get(self, key: Hashable) -> T | None:

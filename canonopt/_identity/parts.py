@@ -1,4 +1,4 @@
-"""Take values apart and rebuild them, by a table that `Graph` and `Copy` use too.
+"""Take values apart and rebuild them, by the table of kinds that `Graph` and `Copy` use.
 
 `kind_of` finds the `Kind` of a value: how to list its parts, and how to make a value like it with
 other parts. `Graph` collects all values that can be reached through parts. `Copy` copies a function
@@ -205,7 +205,7 @@ _OF_CANONOPT_JIT = Kind(
     lambda value: [("jitted function", value.__wrapped__)],
     lambda value, parts: value.__reduce__()[0](*parts),  # jits again with the same options
 )
-_HOISTED = Kind(  # a copy is the function inside, since the values were just read
+_HOISTED = Kind(  # a copy is the function inside, without a check: the values were just read
     lambda value: [("function", noted(value, "__canonical_original__"))],
     lambda value, parts: parts[0],
 )

@@ -80,7 +80,7 @@ from ..errors import (
 # - "held": something keeps a reference to the value, as a function does to a captured value. Two
 #   mutable values that look alike now may differ later, so the identity counts as well.
 # - "live": code looks the value up in an object whose identity is in the key, as a global in its
-#   module. All code with this key finds what the object has then, so the content is enough.
+#   module. All code with this key looks in the same object, so the present content is enough.
 # - "now": a function that is traced right after it was read, or never, and the values it holds.
 #   Later changes do not matter, so the content is enough. The arrays become arguments: the function
 #   is traced as a copy with tracers in place of the arrays.
@@ -95,7 +95,7 @@ def inside(mode: Mode) -> Mode:
 
 
 def fixed(mode: Mode) -> Mode:
-    """Return the mode of parts that `parts.kind_of` does not list: a copy keeps their arrays."""
+    """Return the mode of parts that `parts.Copy` keeps as they are, with their arrays."""
     return "fixed" if mode == "now" else mode
 
 
@@ -122,7 +122,7 @@ class _Mark:
 
 
 SEEN, PENDING, IDENTITY, ARGUMENT, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(8))
-WHOLE = ""  # in place of the name of an attribute, stands for all attributes
+WHOLE = ""  # stands for all attributes, in place of the name of one
 _MISSING: Any = object()
 
 
@@ -153,13 +153,13 @@ class Reading:
     # Whether code may call another jit, which finds a trace by the non-array parts of arguments.
     has_inner_jit: bool = False
     reads_dimensions: bool = False  # whether jaxtyping may compare dimensions with a caller's
-    hides_traces: bool = False  # whether JAX may trace functions that the program does not show
+    hides_traces: bool = False  # whether JAX may trace functions that the program does not contain
     # The objects whose ids are in the key. The list keeps them alive, so that no id is reused.
     pinned: list[Any] = dataclasses.field(default_factory=list)
     # The objects that are read only once even if met twice, such as functions and instances, in the
     # order of the key. If two readings have equal keys, objects at the same index do the same.
     objects: list[Any] = dataclasses.field(default_factory=list)
-    # Maps the id of each cell that library code rebinds to the cell and its value before the trace.
+    # By id: each cell that library code rebinds, with the value that it had before the trace.
     library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
     # `arrays`: the captured arrays whose values are not in the key, in order. `above`: the ids of
     # `arrays` and of values that lead to them. Both are empty if a copy might behave differently.
@@ -215,7 +215,7 @@ class Reader:
         # Maps the id of each value that was read to its index in `Reading.objects`, and its mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
         self._alive = self.reading.objects  # keeps the values alive, so that no id is reused
-        self.judged: dict[int, Any] = {}  # values that libraries have under a name, by id
+        self.judged: dict[int, Any] = {}  # the stable values that were checked already, by id
         # The attributes that code names. The second set leaves out names that only libraries use.
         self.named: set[str] = set()
         self._named_in_code: set[str] = set()
@@ -230,7 +230,7 @@ class Reader:
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
         self._is_now = False  # whether `read` was given values in a mode of `NOW`
-        # `_arrays`: the arrays that a copy of a function can replace, by id, with their places in
+        # `_arrays`: the arrays that a copy of a function can replace, by id, with their index in
         # the key. `_owners_of`: by the id of each part, the ids of the values that have the part.
         self._arrays: dict[int, tuple[Any, int]] = {}
         self._owners_of: dict[int, list[int]] = {}
@@ -301,7 +301,7 @@ class Reader:
                 # Reverse the new parts: `pop` then takes them in order, before all earlier entries.
                 pending[start:] = pending[: start - 1 : -1] if start else pending[::-1]
 
-    # --- what a rule may do -------------------------------------------------------------------
+    # --- methods that rules call --------------------------------------------------------------
 
     def add(self, value: Any, mode: Mode, name: str | None = None) -> None:
         """Add one part of the value that is being read; `name` is the code's name for the part."""
@@ -371,7 +371,7 @@ class Reader:
         return True
 
     def add_identity(self, value: Any, reason: Reason | None = None) -> None:
-        """Add the identity of `value`; give a `reason` unless other builds have the same object."""
+        """Add the identity of `value`. If other builds have another object, `reason` says why."""
         try:
             self.out += (IDENTITY, token_of(value))
         except TypeError:
@@ -389,7 +389,7 @@ class Reader:
         _, first = self._arrays.setdefault(id(array), (array, place))
         if first == place:
             self.out.append((ARGUMENT, jax.typeof(array)))
-        else:  # the key has the array already, in the place `first`
+        else:  # the key has the array already, at the index `first`
             self.out += (ARGUMENT, first)
 
     def _has_format(self) -> bool:
@@ -496,7 +496,7 @@ class Reader:
         variable: str | None,
         *imported: Iterable[str],
     ) -> None:
-        """Add a module that code has a name for; `stop` if the code reads an impure library value.
+        """Add a module that code reaches; `stop` if the code finds an impure library value there.
 
         `variable`: the code's name for the module, or None; `imported`: names imported from it.
         """
@@ -532,7 +532,7 @@ class Reader:
             self._owners[id(module)][2].clear()
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        """`stop` if `function` reaches an impure library `value`; add `value` if it is data."""
+        """Add a library's `value` if it is data; `stop` at `function` if the value is impure."""
         if is_users_function(value):
             self.add(value, "live")  # somebody has put the function into the library
         elif type(value) in ATOMS or isinstance(value, float | tuple):
@@ -610,7 +610,7 @@ class Reader:
         self._names_of.setdefault(id(instance), set()).add(self.name)
 
     def is_by_name(self, instance: Any, mode: Mode) -> bool:
-        """Return True if a plain class's instance may count by the attributes that code names."""
+        """Return True if `instance` may count by the attributes that code names, not by all."""
         is_now = mode in NOW or (mode == "live" and self._is_now)
         return is_now or id(instance) in self._names_of
 
@@ -625,7 +625,7 @@ class Reader:
         return any(name in self.named or name in _CALLED_UNNAMED for name in called)
 
     def _read_owners(self) -> bool:
-        """Add the attributes of owners that code names by now; return True if any are new.
+        """Add, for each owner, the attributes that code names by now; return True if any are new.
 
         Bytecode does not say which object an attribute belongs to, so each name is looked up in
         each of the user's modules, classes and instances.
@@ -677,7 +677,7 @@ class Reader:
         self.reading.passes_objects |= is_by_identity and not is_library_class(cls)
 
     def _names_to_read(self, owner: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the attributes of an owner that code names, or that Python or libraries look up."""
+        """Yield an owner's attributes that code names, or that Python or libraries look up."""
         if namespace.get("_is_protocol"):  # `isinstance` looks up all attributes of a protocol
             self.named.update(_readable(namespace))
             for name in TELLS_TRACERS.intersection(n for n in namespace if not is_dunder(n)):
@@ -806,8 +806,8 @@ _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
-# With these, JAX and Equinox may use an earlier trace of a function that the program does not show.
-# The names added in the second set do not count as attributes: users may have such attributes.
+# JAX and Equinox functions of these names may use an earlier trace of a function that the program
+# does not contain. Names in only the second set do not count as attributes: users may have those.
 _HIDE_TRACES_BY_NAME = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
 _HIDE_TRACES = _HIDE_TRACES_BY_NAME.union(
     "pmap piecewise filter_jit filter_pmap noinline export".split()

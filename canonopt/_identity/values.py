@@ -35,7 +35,7 @@ from .instances import (
 )
 from .reader import LOGGERS, NOW, HoldsArray, Mode, Reader, Rule, fixed
 
-MAX_BYTES = 1 << 16  # of the largest NumPy array that is read at each build
+MAX_BYTES = 1 << 16  # the size of the largest NumPy array that is read at each build
 
 
 # --- numbers, dtypes and names ----------------------------------------------------------------

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class BoundedStore(Generic[T]):
-    """Keeps values by key, up to a number and a size. The least recently used is dropped first.
+    """Keeps values by key, and drops the least recently used beyond a number or a size.
 
     **Arguments:**
 

@@ -65,7 +65,7 @@ class Code:
     stores: frozenset[str]
     # The attributes that the code names and that give access to the variables of other code.
     hidden_inputs: frozenset[str]
-    is_generated: bool  # made by dataclasses or attrs: it compares classes, hashes and sets fields
+    is_generated: bool  # made by dataclasses or attrs, to compare classes or to hash or set fields
     reads_any_attribute: bool  # whether the code reads attributes that it does not name
     # How the code may tell a tracer from an array without an error: it catches errors, makes
     # strings, or looks up the type or the state of an object. A text for each way, by the path of
@@ -78,7 +78,7 @@ class Code:
     has_formats: bool  # whether the code has a string that may be the left side of `%`
 
 
-@known_by_identity  # code objects of two functions may compare equal
+@known_by_identity  # not by `==`: code objects of two functions may compare equal
 def facts_of(code: types.CodeType) -> Code:
     names: dict[str, None] = {}
     imports: dict[tuple[str, ...], None] = {}
@@ -285,7 +285,7 @@ def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:
 
 def has_format(constant: Any) -> bool:
     """Return True for a string, or a tuple with one, that formats a value as a string with `%`."""
-    if isinstance(constant, bytes):  # `constant` may be a string of NumPy, four bytes a character
+    if isinstance(constant, bytes):  # `constant` may be a NumPy string, four bytes a character
         return b"%" in constant
     return not isinstance(constant, types.CodeType) and bool(_FORMAT.search(repr(constant)))
 
@@ -298,7 +298,7 @@ _ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # the
 
 
 def _makes_its_object(code: types.CodeType) -> bool:
-    """Return True for a method that changes only the object that is being made."""
+    """Return True for a method, such as `__init__`, that changes only the object being made."""
     *_, owner, name = ("<locals>", *code.co_qualname.split("."))
     is_of_flax = name == "setup" and owner != "<locals>"
     return is_of_flax or name in ("__init__", "__new__", "__post_init__")
@@ -328,7 +328,7 @@ def _container(before: list[dis.Instruction]) -> tuple[Any, ...]:
 def _drops_result(instructions: list[dis.Instruction], i: int, own: set[tuple[str, ...]]) -> bool:
     """Return True if instruction `i` drops the result of a call, as in `seen.add(x)`, or is `|=`.
 
-    Such a call changes something, unless it calls `print`, JAX, or a method of a variable in `own`.
+    Such a call counts as a change, unless it calls `print`, JAX or a method of a variable in `own`.
     """
     opname = instructions[i].opname
     if opname == "BINARY_OP":

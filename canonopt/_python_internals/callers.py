@@ -74,14 +74,14 @@ def frames() -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-# These libraries call users' functions that call a jit, so `call_site` does not look past them.
+# In a user's function that these libraries call, `call_site` returns the line that calls a jit.
 _PURE = sys.stdlib_module_names | {"jax", "jaxlib", "equinox", "flax", "canonopt"}
 
 
 def call_site() -> str | None:
     """Return the line of the user's code that runs now, as `file:line`.
 
-    That is the innermost frame whose file is not a library's; if there is none, the innermost
+    The line is that of the innermost frame whose file is not a library's, or else of the innermost
     frame of `__main__`. Returns None if there is neither. If a library calls the user's function
     and runs inside of it too, as NumPyro with a model, returns the line that calls the library.
     """

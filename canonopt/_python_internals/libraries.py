@@ -1,6 +1,6 @@
 """Tell the code of libraries from the user's code, and say which names of a library are impure.
 
-canonopt reads the user's functions and those that a library makes. A value that a library has
+canonopt reads the user's functions and those that a library returns. A value that a library has
 under a name counts as a constant, unless it is *impure*: a function that depends on more than its
 arguments, or a value that may differ each time.
 """
@@ -79,7 +79,7 @@ def _installed_with(record: pathlib.Path) -> frozenset[str]:
 
 @functools.cache
 def _names_canonopt(top: str) -> bool:
-    """Return True if a file that was installed with this package names canonopt.
+    """Return True if a file that was installed with the package at `top` names canonopt.
 
     Reads the files, so that the result does not depend on earlier imports and calls.
     """
@@ -105,7 +105,7 @@ def is_library_file(path: str) -> bool:
 
 
 def is_library(place: str | None) -> bool:
-    """Return True for the place of a library, as `_place_of` returns it."""
+    """Return True if `place`, which `_place_of` has returned, is that of a library."""
     if not place:
         return place == ""
     is_run = place == _place_of(str(getattr(sys.modules.get("__main__"), "__file__", "")))
@@ -177,7 +177,7 @@ def is_in_place(value: Any) -> bool:
     if not isinstance(name, str) or "<" in name:
         return False
     for part in name.split("."):
-        # Not `getattr`, which makes a method of a function that a class has in a descriptor.
+        # Not `getattr`, which turns the function in a `classmethod` into a bound method.
         found = getattr(found, "__dict__", {}).get(part)
     return getattr(found, "__func__", found) is value
 

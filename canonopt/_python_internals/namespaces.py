@@ -148,7 +148,7 @@ _WRITTEN = ("__module__", "__doc__", "__firstlineno__", "__slots__", "__static_a
 
 
 def _is_asked(value: Any) -> bool:
-    """Return True for a special method, and for a number or None in place of a method."""
+    """Return True for a method or another descriptor, or a number or None in place of one."""
     is_method = callable(value) or hasattr(type(value), "__get__")
     return is_method or value is None or isinstance(value, int | float)
 

@@ -31,7 +31,7 @@ def rebindable_variables(function: types.FunctionType) -> list[str]:
 
 
 def cells_of(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
-    """Return the captured variables of `function`, with their names."""
+    """Return the name and the cell of each variable that `function` captures."""
     return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
