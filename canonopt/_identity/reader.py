@@ -152,7 +152,7 @@ class Reading:
     makes_sets: bool = False  # whether code may find or order objects by their identity
     # Whether code may call another jit, which finds a trace by the non-array parts of arguments.
     has_inner_jit: bool = False
-    reads_dimensions: bool = False  # whether jaxtyping may compare dimensions with a caller's
+    reads_dimensions: bool = False  # whether jaxtyping may compare dimensions with those of callers
     hides_traces: bool = False  # whether JAX may trace functions that the program does not contain
     # The objects whose ids are in the key. The list keeps them alive, so that no id is reused.
     pinned: list[Any] = dataclasses.field(default_factory=list)
@@ -343,7 +343,7 @@ class Reader:
         self.out.append(len(values))
         for name, value in values.items():
             if type(name) is str:
-                self.out += (str, name)  # `add` would count it as an attribute's name
+                self.out += (str, name)  # `add` would take `name` for the name of an attribute
             else:
                 self.add(name, fixed(mode))
             if type(value) is dict and (immutable or name == "__annotations__"):
@@ -366,7 +366,7 @@ class Reader:
         if (first == "now") != (mode == "now"):
             self.reading.shared.add(id(value))
         if first == "live" and mode in ("held", "given"):
-            # The identity of `value` did not count where `value` was read first.
+            # Where `value` was read first, its identity did not count, so add it now.
             self.add_identity(value)
         return True
 
@@ -426,13 +426,13 @@ class Reader:
         """Note that `value` cannot be read, so that the key equals no other key."""
         self.out.append(object())
         self.reading.is_comparable = False
-        if self._explains:  # stops come before notes, in order
+        if self._explains:  # parts from `stop` come before those from `note`, in order
             self.reading.incomparable.insert(self.reading.stops, Incomparable(value, *reason))
             self.reading.stops += 1
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
         """Return True if `value` reads data, even if this reader has read the data already."""
-        if self._is_inner:  # the outer reader asks about all of the value
+        if self._is_inner:  # this reader serves an outer call, and reads all parts of `value`
             return False
         reader = Reader(self._rules, self._rule_for, self._takes_apart, self._explains)
         reader._is_inner = True
@@ -704,7 +704,7 @@ class Reader:
             self._judge(self.function or owner, value, owner)
             return
         if not (isinstance(owner, type) or id(owner) in self._held) and _is_of_library(value):
-            self.out += (MODULE, token_of(value))  # `add_module` refuses what is impure in it
+            self.out += (MODULE, token_of(value))  # `add_module` refuses impure values in it
             return
         self._constructs_any |= kind is classmethod
         if isinstance(owner, type) and hasattr(kind, "__get__") and kind not in _NOT_OF_INSTANCES:
@@ -784,7 +784,7 @@ _MESSAGES = "critical debug error exception fatal info log warn warning".split()
 _OF_LOGGERS = frozenset(dir(logging.Logger)).difference(
     *(dir(object), _MESSAGES, ("isEnabledFor", "getEffectiveLevel"))
 )
-# These flags say if a class is abstract, and if it is a sequence or a mapping to `match`. They
+# These flags say if a class is abstract, and if `match` takes it for a sequence or a mapping. They
 # change if a class is registered, or if its abstract methods are set.
 _FLAGS = inspect.TPFLAGS_IS_ABSTRACT | 1 << 5 | 1 << 6
 _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)

@@ -53,7 +53,7 @@ class Code:
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: frozenset[tuple[str, ...]]
     # The variables, and the attributes (with a dot), whose values the code passes on, as ".model"
-    # in `f(self.model)`: it does more with the value than read or call an attribute of the value.
+    # in `f(self.model)`: the code does more with the value than read or call an attribute of it.
     passed: frozenset[str]
     # The modules that the code imports when it runs, each with the name taken from there, if any.
     # A relative name begins with dots.
@@ -103,7 +103,7 @@ def facts_of(code: types.CodeType) -> Code:
             if opname in _GLOBAL:
                 names[name] = None
             elif opname == "IMPORT_NAME":
-                imported = "." * instructions[i - 2].argval + name  # the level says how many dots
+                imported = "." * instructions[i - 2].argval + name  # the level counts the dots
                 imports |= {(imported,): None, (imported.partition(".")[0] or imported,): None}
             elif is_attribute:
                 attributes.add(name)
