@@ -259,6 +259,11 @@ def impure(name: str) -> Reason:
     return Reason(f"uses {name}, which can give another value each time", fix)
 
 
+def not_loaded(name: str) -> Reason:
+    """Return the reason for a module that code imports when it runs, and that is not loaded yet."""
+    return Reason(f"may import {name}, which is not loaded", "Import it at the top of the module.")
+
+
 def has_attributes(names: Any) -> Reason:
     """Return the reason for a function or a partial on which attributes were set."""
     return Reason(

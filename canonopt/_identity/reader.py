@@ -73,6 +73,7 @@ from ..errors import (
     Incomparable,
     Reason,
     impure,
+    not_loaded,
 )
 
 # How a value is reached, which decides whether its identity counts:
@@ -484,7 +485,7 @@ class Reader:
                 name = importlib.util.resolve_name(name, namespace.get("__package__"))
             module = sys.modules.get(name)
             if module is None:
-                self.stop(function, impure(f"the module {name!r}"))
+                self.stop(function, not_loaded(name))
             else:
                 self.add_module(function, module, code, None, attributes)
 

@@ -275,22 +275,37 @@ def users_function(function: Any) -> Any:
     return next((f for f in inside if not _is_of_library(f)), function)
 
 
-def static_of_pmap(function: Any) -> tuple[Any, dict[int, Any]]:
-    """Return the function that `jax.pmap` was given, and its static arguments by number.
+def call_of_pmap(
+    function: Any, flat_args: tuple
+) -> tuple[Any, tuple, dict[str, Any], Callable[[str | int], bool]] | None:
+    """Return the function and the arguments of `jax.pmap`, and whether a number is a static one.
 
-    Relies on `transforms` of a `WrappedFun`: its `_argnums_partial` has the static arguments.
+    `jax.pmap` jits a wrapper that takes the flat arguments. Relies on the `PyTreeDef` of these that
+    the wrapper captures, or that a transform of a `WrappedFun` has; the `_argnums_partial` of such
+    a function has the static arguments. Returns None if JAX has changed, and for other functions.
     """
     inside = functions_inside(function)
     held = [attribute(inner, "__self__") for inner in inside]
     closures = (inner for inner in inside if isinstance(inner, types.FunctionType))
     held += (value for inner in closures for value in captured_by(inner).values())
-    wrapped = (value for value in held if hasattr(type(value), "call_wrapped"))
-    for one, (transform, given) in ((w, pair) for w in wrapped for pair in w.transforms):
+    wrapped = [value for value in held if hasattr(type(value), "call_wrapped")]
+    transforms = [(w, transform, given) for w in wrapped for transform, given in w.transforms]
+    held += (value for *_, given in transforms for value in given)
+    trees = (v for v in held if isinstance(v, jtu.PyTreeDef) and v.num_leaves == len(flat_args))
+    both = (tree.unflatten(flat_args) for tree in trees)
+    found = next((b for b in both if type(b) is tuple and [*map(type, b)] == [tuple, dict]), None)
+    if found is None:
+        return None
+    args, kwargs = found
+    for one, transform, given in transforms:
         if transform.__name__ == "_argnums_partial":
             dynamic, fixed = given
-            numbers = (i for i in range(len(dynamic) + len(fixed)) if i not in dynamic)
-            return one.f, dict(zip(numbers, (each.val for each in fixed), strict=True))
-    return function, {}
+            numbers = [i for i in range(len(dynamic) + len(fixed)) if i not in dynamic]
+            values = dict(zip(numbers, (each.val for each in fixed), strict=True))
+            values |= dict(zip(dynamic, args, strict=False))
+            every = tuple(value for _, value in sorted(values.items()))
+            return one.f, every, kwargs, numbers.__contains__
+    return users_function(function), args, kwargs, lambda _: False
 
 
 def is_jitted_inside(function: Any) -> bool:

@@ -450,7 +450,7 @@ class Difference:
         new = self.new
         packages = {module.partition(".")[0] for module in new.caller.through}
         libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
-        return bool(libraries or new.is_jitted_by_jax or new.is_lowered)
+        return bool(libraries or new.wrapper or new.is_lowered)
 
     @property
     def may_take_our_jit(self) -> bool:
@@ -498,6 +498,7 @@ class Difference:
         The class of this object has to declare the optimizer as data.
         """
         words, leaves = self.not_static, self.new.leaves
+        words += ", in an argument that is not donated" * self.new.donates
         optimizer = self.path.removesuffix(self.parameter)
         if optimizer + UNNAMED_STATIC in leaves:
             return words  # the optimizer is data already
@@ -611,6 +612,8 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
         yield Difference(TRANSFORMS, before, after, old, new)
     elif old.clearings != new.clearings:
         yield Difference(CACHE, text_leaf("filled"), text_leaf("cleared"), old, new)
+    elif old.wrapper != new.wrapper:  # `jax.pmap` was applied again
+        yield Difference(FUNCTION, old.leaves[FUNCTION], new.leaves[FUNCTION], old, new)
 
 
 def _differing(old: Call, new: Call) -> Iterator[Difference]:

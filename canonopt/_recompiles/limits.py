@@ -1,5 +1,6 @@
 """Limits on how often functions are traced and compiled."""
 
+import collections
 import contextlib
 import functools
 import time
@@ -413,10 +414,15 @@ def _told(log: FunctionLog, entry: Entry) -> Cause:
 
 
 def _called(entry: Entry) -> str | None:
-    found = entry.call.leaves if entry.call is not None else {}
+    if (call := entry.call) is None:
+        return None
+    found = call.leaves
     told = [p for p, leaf in found.items() if not p.startswith("<") and leaf.kind != "node"]
-    # The static fields of a model come last, since they seldom change.
-    told.sort(key=lambda path: found[path].is_static and not path.isidentifier())
+    # The static fields of a model come last, since they seldom change. Before them come large
+    # arguments, such as the model: batches differ more often.
+    sizes = collections.Counter(map(call.root, told))
+    is_last = lambda path: found[path].is_static and not path.isidentifier()  # noqa: E731
+    told.sort(key=lambda path: (is_last(path), sizes[call.root(path)]))
     leaves = [f"{path}: {shortened(found[path].text)}" for path in told]
     more = len(leaves) - _MAX_SHOWN
     shown = [*leaves[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])]

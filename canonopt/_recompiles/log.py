@@ -156,6 +156,8 @@ def _causes(entries: Iterable[Entry]) -> list[Cause]:
 def _cause(entries: list[Entry], told: Cause, every: Sequence[Change] = ()) -> Cause:
     of_all = [entry.told.changes for entry in entries]
     pattern, expected = verdict(of_all, every) if told.changes else (None, None)
+    if all(entry.is_by_hand and entry.error is None for entry in entries):
+        expected = "only traced, as by jax.eval_shape, and not compiled"
     return attrs.evolve(
         told,
         what=_what(entries),

@@ -42,7 +42,7 @@ from .._identity import (
 )
 from .._jax_internals.arrays import array_text, code_of_sharding, in_batch, placement_text
 from .._jax_internals.flax_nnx import UNNAMED_STATIC, module_parts
-from .._jax_internals.functions import name_of, static_of_pmap
+from .._jax_internals.functions import call_of_pmap, name_of
 from .._jax_internals.settings import around_calls, context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
@@ -575,7 +575,8 @@ def function_leaf(
     if reading is not None and (is_ours or len(reading.key) < most):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
-            if found or refused == KEEPS:  # then changed variables are not the reason
+            # Then changed variables are not the reason. Beside a NumPy array, they are one.
+            if refused == KEEPS or (found and not reading.has_numpy):
                 leaf = attrs.evolve(leaf, stores=frozenset())
             if found and not (is_ours or refused):
                 found += _OTHERWISE
@@ -671,9 +672,10 @@ class Call:
     caller: Caller = attrs.field(factory=Caller)
     # Maps the text and the memory kind of a committed array's sharding to code that makes it.
     places: dict[tuple[str | None, str | None], str | None] = attrs.field(factory=dict)
-    # Whether JAX jits its own wrapper around the user's function, as for `jax.pmap`.
-    is_jitted_by_jax: bool = False
+    # A token of JAX's own wrapper around the user's function, if JAX jits it, as for `jax.pmap`.
+    wrapper: Hashable = None
     is_jitted_by_canonopt: bool = False
+    donates: bool = False  # whether some of its arrays are donated
     is_lowered: bool = False  # whether the call was lowered by hand, or only traced
     clearings: int = 0  # how often JAX's caches were cleared before this call
     at_default: frozenset[str] = frozenset()  # the arguments that are equal to their defaults
@@ -753,13 +755,21 @@ def _context_leaves(context: tuple[tuple[str, Hashable], ...]) -> dict[str, Leaf
 
 def call_of_miss(miss: Miss, function: Any) -> Call:
     """Return the record of a call that missed the jit cache; `function` is the user's function."""
-    given, is_inside = miss.function, function is not miss.function
-    if is_inside:  # JAX may have flattened the arguments
+    given, args, kwargs, is_static = miss.function, miss.args, miss.kwargs, miss.is_static
+    is_inside = function is not given
+    is_of_jax = is_inside and str(attribute(given, "__module__")).startswith("jax.")
+    if is_of_jax and (mapped := call_of_pmap(given, args)) is not None:
+        given, args, kwargs, is_static = mapped
+    elif is_inside:  # JAX may have flattened the arguments
         with contextlib.suppress(TypeError):
-            inspect.signature(function).bind(*miss.args, **miss.kwargs)
+            inspect.signature(function).bind(*args, **kwargs)
             given = function
-    facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
-    call = call_of(given, miss.args, miss.kwargs, **facts)
+    facts = {"is_static": is_static, "filtered": miss.filtered, "options": miss.options}
+    call = call_of(given, args, kwargs, **facts)
+    # JAX may make another wrapper of the same function, for example for other static data.
+    call.wrapper = token_of(miss.function) if is_of_jax else None
+    donated = miss.options.get("donate_argnums") or ()
+    call.donates = any(jtu.tree_leaves(miss.given[0][i : i + 1]) for i in donated)
     # If `canonopt.jit` runs the call by `jax.jit`, only the modules in `through` show that.
     through = call.caller.through
     call.is_jitted_by_canonopt = miss.is_shared or "canonopt._steps.programs" in through
@@ -768,14 +778,6 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     call.clearings = clearings_so_far()
     is_ours = call.is_jitted_by_canonopt
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
-    if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
-        call.is_jitted_by_jax = True  # JAX may make another wrapper of the same function
-        mapped, static = static_of_pmap(miss.function)
-        if not static:  # each value of a static argument has its own wrapper
-            leaf = attrs.evolve(leaf, token=token_of(miss.function), is_shared=False)
-        for index, name, _ in _named(mapped, (*range(max(static, default=-1) + 1),), {})[0]:
-            if index in static:
-                _add_static(call, name, static[index])
     if leaf.is_shared:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}

@@ -182,9 +182,7 @@ RULES: list[Rule] = [
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     Rule(
-        lambda d: (
-            d.is_static and d.path == "self" and not d.new.is_jitted_by_jax and d.before.is_unique
-        ),
+        lambda d: d.is_static and d.path == "self" and d.new.wrapper is None and d.before.is_unique,
         "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
         "self.{d.new.name}{d.other_statics}) where the object is made: that jit compares only what "
         "the method reads of the object{d.of_attributes}{d.also_optimizer}",
@@ -264,7 +262,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "weak type",
-        "give {d.path} a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by "
+        "make {d.path} with a dtype, as jnp.zeros(n, jnp.float32) does, or by "
         "canonopt.canonicalize",
         lambda d: _canonicalize(d),
     ),
@@ -360,7 +358,9 @@ def wanted(d: Difference) -> int:
         # If only one sharding has a mesh, an array was not put on the mesh: no second mesh exists.
         # If neither has a mesh, each device has its program.
         (_, one), (_, other) = d.before.spec_and_mesh, d.after.spec_and_mesh
-        is_of_two_places = one != other if one and other else one == other
+        # JAX makes meshes with other names of the same devices, as in `jax.pmap`.
+        bare = [re.sub("'[^']*'", "", mesh) for mesh in (one, other)]
+        is_of_two_places = bare[0] != bare[1] if one and other else one == other
         return HANDFUL if is_of_two_places else 1
     if d.is_of_nodes:  # two models are wanted, but not one value in two containers
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
@@ -403,8 +403,9 @@ def _canonicalize(d: Difference) -> str:
 def _with_dynamic_number(d: Difference) -> str:
     """Return a line that makes the parameter of a spec dynamic."""
     holder, parameter = d.new.leaves.get(d.root), d.path.removeprefix(d.root)
-    # A spec that is a static argument must not have leaves.
-    if not d.new.is_filtered or holder is None or not holder.type.startswith("canonopt."):
+    # A spec that is a static argument must not have leaves, and the next call needs its numbers.
+    is_data = d.new.is_filtered and not d.new.donates
+    if not is_data or holder is None or not holder.type.startswith("canonopt."):
         return ""
     value, name = f"{{canonopt}}.dynamic({{leaf}}{parameter})", parameter.removeprefix(".")
     new = f"{name}={value}" if name.isidentifier() else f"**{{{name!r}: {value}}}"

@@ -27,13 +27,13 @@ step = jax.jit(lambda x, lr: x * lr)
 for rate in (1, 0.5):
     step(jnp.ones(3, jnp.bfloat16), rate)  # here
 ### a weak scale beside arrays of a narrower dtype
-# hint: give scale a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by \
+# hint: make scale with a dtype, as jnp.zeros(n, jnp.float32) does, or by \
 canonopt.canonicalize
 step = jax.jit(lambda x, scale: x * scale)
 for scale in (jnp.asarray(0.5), jnp.asarray(0.5, jnp.float32)):
     step(jnp.ones(3, jnp.bfloat16), scale)  # here
 ### an argument that has no name
-# hint: give x a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by \
+# hint: make x with a dtype, as jnp.zeros(n, jnp.float32) does, or by \
 canonopt.canonicalize
 step = jax.jit(lambda x: x * 2)
 for i in range(2):
