@@ -77,9 +77,9 @@ def restore_like(
 
     **Returns:** a pytree of `like`'s type. Leaves such as functions are those of `like`.
 
-    **Raises:** `CheckpointError` if the checkpoint has another structure, class, shape or dtype,
-    with the leaves named, or cannot be read. If `load` raises an error, that is the cause;
-    a `FileNotFoundError` is raised as it is.
+    **Raises:** `CheckpointError` if the checkpoint cannot be read, or has another structure, class,
+    shape or dtype: the message names the leaves. If `load` raises an error, it becomes the
+    `__cause__`, but a `FileNotFoundError` or a `CheckpointError` is raised as it is.
     """
     if not callable(load):
         problem = f"load must be a function, not of type {type(load).__name__}."
@@ -167,7 +167,7 @@ def _contents(tree: Any) -> dict[str, str]:
     def note(path: tuple[Any, ...], node: Any) -> bool:
         name = jtu.keystr(path)
         if isinstance(node, _DATA):
-            if isinstance(node, _NUMBERS):  # its type alone: an integer may be too large for JAX
+            if isinstance(node, _NUMBERS):  # only its type: an integer may be too large for JAX
                 dtype = jnp.result_type(next(kind for kind in _NUMBERS if isinstance(node, kind)))
             else:
                 dtype = node.dtype

@@ -35,7 +35,7 @@ def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
     """Return a factory's result as a transformation whose `update` takes extra arguments.
 
     Relies on `optax.with_extra_args_support`: it returns a `GradientTransformationExtraArgs` as it
-    is, and lets the update of others ignore extra arguments. `optax.MultiSteps` passes them on.
+    is, and makes any other `update` ignore extra arguments. `optax.MultiSteps` passes them on.
     """
     if not isinstance(made, optax.GradientTransformation):
         return optax.GradientTransformationExtraArgs(made.init, made.update)

@@ -119,7 +119,7 @@ class _Verdict(NamedTuple):
 
 
 def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
-    """Publish the parts of process 0, and wait for the results of the others."""
+    """Publish the parts of process 0, collect the results of the others, and send the verdict."""
     key, until = _key(call), time.monotonic() + timeout
     others.set(f"{key}/parts", zlib.compress(json.dumps(parts).encode()))
     while True:
@@ -159,7 +159,7 @@ _Named = Iterable[tuple[str, Any]]
 
 
 class Description:
-    """The parts of a value as texts by path, outer parts first, in the order of fields and items.
+    """Texts of a value's parts, by path: outer parts first, in the order of fields and items.
 
     A part's path is the path of the value that holds the part, then a step such as `.mask` or
     `[1]`, or a colon and the name of the part: `args[1].mask: captured variable 'x'`.

@@ -188,7 +188,7 @@ def built_as(value: Any) -> str | None:
     return f"optax.{_factory_of(value.update)}".replace("'", "")
 
 
-# The common optimizers, by the transformations before the rate. `'` stands for `nesterov=True`.
+# Common optimizers, keyed by all but the last part of their chain. `'` is for `nesterov=True`.
 _OPTIMIZERS = {
     ("scale_by_adam",): "adam",
     ("scale_by_adam", "add_decayed_weights"): "adamw",

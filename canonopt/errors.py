@@ -1,4 +1,4 @@
-"""Errors and warnings, and the reasons that canonopt gives.
+"""Errors, warnings, and the reasons why canonopt cannot compare a value.
 
 Each error also inherits from the built-in error that a user would catch.
 """
@@ -104,7 +104,7 @@ class RecompileError(ExcessError):
 
 
 class UnknownFunctionError(CanonoptError, KeyError):
-    """A log or a pytest marker was given a function's name, and no function has this name."""
+    """A log or a pytest marker was given a name that no function has."""
 
 
 class StaleReadError(CanonoptError, AssertionError):
@@ -165,7 +165,7 @@ class Reason(NamedTuple):
 
 
 class Incomparable:
-    """A part of a value that counts as different in each build, even if two builds look alike."""
+    """A part of a value that counts as new in each build, even if it looks the same."""
 
     def __init__(self, part: Any, why: str, fix: str) -> None:
         self.part, self.why, self.fix = part, why, fix
@@ -252,7 +252,7 @@ OF_LIBRARY = Reason(
 
 
 def impure(name: str) -> Reason:
-    """Return the reason for a name of a library whose value can differ, such as `time.time`."""
+    """Return the reason for a name, such as `time.time`, that can give another value each time."""
     fix = "Use it outside of the function, and pass the result as an argument."
     if name == "hash()":
         fix = "Leave __hash__ to a frozen dataclass, or pass the hash as an argument."

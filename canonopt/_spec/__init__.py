@@ -2,14 +2,14 @@
 
 A factory is a function that returns a transformation or a schedule. `canonical` turns a factory
 into a function that builds specs. A `Dynamic` is a hyperparameter that is a traced leaf of its
-spec; the module `dynamic_spec` is imported when a spec holds one. `Spec`, `ScheduleSpec` and their
-base `Configured` are the types; `internals_of` returns the `Internals` of a spec: its factory, the
-factory's result and so on. `names_of` lists the names that a module of canonopt has from Optax,
-`find_in` returns the object for a name, and `catalogue` lists Optax's factories. `replace_in_optax`
-is for tools that put canonopt in Optax's place. The module `config` writes, reads and compares
-specs as plain data; it is imported on first use.
+spec; the module `dynamic_spec` is imported when a spec holds one. The types of specs are `Spec`,
+`ScheduleSpec` and their base `Configured`. `internals_of` returns the `Internals` of a spec: its
+factory, the factory's result and so on. `names_of` lists the names that a module of canonopt has
+from Optax, `find_in` returns the object for such a name, and `catalogue` has canonopt's functions
+for Optax's factories. `replace_in_optax` is for tools that put canonopt in Optax's place. The
+module `config` writes, reads and compares specs as plain data; it is imported on first use.
 
-`_identity.read` gives the key of a configuration. The factory is called once for each key, and a
+`_identity.read` turns a configuration into a key. The factory is called once for each key, and a
 table holds the spec weakly. Read `factory` first, then `spec`.
 """
 

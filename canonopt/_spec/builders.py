@@ -1,4 +1,4 @@
-"""Functions that build specs: `canonical` makes them, and `catalogue` has those for Optax."""
+"""Functions that build specs. `canonical` makes one; `catalogue` has one per factory of Optax."""
 
 import functools
 import importlib
@@ -89,16 +89,16 @@ def _entries() -> dict[str, Any]:
 
 @functools.cache
 def _homes() -> dict[int, str]:
-    """Return one path for each factory, by the factory's id: if possible, a path in `canonopt`."""
+    """Map the id of each factory to one of its paths: the one in `canonopt` itself, if any."""
     return {id(function): path for path, function in reversed(_entries().items())}
 
 
 def in_place_of(value: Any) -> Any:
-    """Return canonopt's function for `value` if that is a factory of Optax, or else `value`."""
+    """Return canonopt's function for a factory of Optax, and any other value unchanged."""
     if (path := _homes().get(id(value))) is None:
         return value
     home, _, name = path.rpartition(".")
-    # Stored in the module, where pickle and `is_in_place` look for it.
+    # The function is stored in its module, where pickle and `is_in_place` look for it.
     module = vars(importlib.import_module(home))
     if name not in module:
         module[name] = register(value, name, home, of_optax=True)
@@ -107,7 +107,7 @@ def in_place_of(value: Any) -> Any:
 
 @functools.cache
 def catalogue() -> dict[str, Callable[..., Any]]:
-    """Return the functions that build specs, by Optax's names: "adam", "contrib.muon"."""
+    """Return the functions that build specs, keyed by Optax's names: "adam", "contrib.muon"."""
     is_home = lambda path, f: path.rpartition(".")[0] == _homes()[id(f)].rpartition(".")[0]  # noqa: E731
     found = {path: function for path, function in _entries().items() if is_home(path, function)}
     return {path.removeprefix("canonopt."): in_place_of(f) for path, f in found.items()}
@@ -129,7 +129,7 @@ def names_of(module: str) -> list[str]:
 
 
 def find_in(module: str, name: str) -> Any:
-    """Return canonopt's object for a name of Optax. The modules use it as their `__getattr__`.
+    """Return canonopt's object for a name of Optax. Modules use this function as `__getattr__`.
 
     **Raises:** `AttributeError` if Optax does not have the name.
     """

@@ -2,15 +2,15 @@
 
 `to_config` writes the data, `from_config` reads them, `fingerprint` and `diff` compare specs and
 stored data. `register_hooks` and `pydantic_schema` let cattrs and pydantic write and read specs;
-neither library is imported until then.
+neither library is needed otherwise.
 
 A spec is written as a table (in Python, a dict) with the name of its factory and its parameters:
 
     {"optax": "adamw", "learning_rate": 0.001, ..., "mask": {"none": True}}
 
-For a factory of the user's, the key is `"canonical"` in place of `"optax"`. Numbers, strings, lists
-and tables stand for themselves. A table with one key, `"name"` or a key of `CODECS`, stands for any
-other value. JSON, YAML and TOML agree only on strings, finite numbers, booleans, lists and tables:
+For a user's factory, the key is `"canonical"` in place of `"optax"`. Numbers, strings, lists and
+tables stand for themselves. Any other value is written as a table with one key: `"name"` or a key
+of `CODECS`. JSON, YAML and TOML agree only on strings, finite numbers, booleans, lists and tables:
 TOML has no null, and PyYAML and tomli-w write the keys of a table in an order of their own.
 """
 
@@ -82,7 +82,7 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
     "dtype": (
         _is(type(jnp.float32)),
         lambda kind: kind.dtype.name,
-        lambda name: getattr(jnp, np.dtype(str(name)).name),  # `np.dtype(None)` is float64
+        lambda name: getattr(jnp, np.dtype(str(name)).name),  # `np.dtype(None)` would be float64
     ),
     "namedtuple": (
         lambda value: is_namedtuple(type(value)) and not is_transformation(value),
@@ -108,9 +108,9 @@ def _qualified_name(value: Any) -> str | None:
 
 @functools.cache
 def _known() -> tuple[dict[Any, Any], dict[int, str]]:
-    """Return Optax's functions and classes and canonopt's factories, by name; and names by id."""
+    """Return the objects that data may name without a registry, by name; and their names, by id."""
     found: dict[Any, Any] = {}
-    # `optax.tree` is first, since `optax.tree_utils` has other names for its objects.
+    # `optax.tree` is before `optax.tree_utils`, which has other names for the same objects.
     modules = [m for m in vars(optax).values() if isinstance(m, types.ModuleType)]
     for module in (optax, optax.tree, *modules):
         for name, value in vars(module).items():
@@ -377,9 +377,9 @@ def _data_of(spec: Any, converter: _Converter) -> Data:
 class Difference(NamedTuple):
     """One difference between two specs.
 
-    - `path`: the place, as in `spec.hyperparameters()`. It is empty if the specs differ as a whole.
-    - `before`, `after`: the data there, as `to_config` writes them; `None` where one spec has
-        nothing at this path.
+    - `path`: a path as in `spec.hyperparameters()`, or empty if the specs differ as a whole.
+    - `before`, `after`: the data at this path, as `to_config` writes them; `None` for a spec that
+        has nothing at this path.
     """
 
     path: str
@@ -398,7 +398,7 @@ class Differences(tuple[Difference, ...]):
 
 
 def diff(a: Source, b: Source, *, registry: Registry = None) -> Differences:
-    """Return the differences between two specs, by path: lines for a run log.
+    """Return the differences between two specs, with their paths, to print in a run log.
 
     ```python
     >>> import canonopt
@@ -430,7 +430,7 @@ def _differences(before: Data | None, after: Data | None, path: str) -> Iterator
 
 
 def _taken_apart(data: Any) -> tuple[Any, dict[str, Data]]:
-    """Return the kind of `data`, and its parts, keyed by the step that leads to each."""
+    """Return the kind of `data`, and its parts, keyed by path steps such as `[0]` and `.mask`."""
     match data:
         case list(items) | {"tuple": list(items)}:
             kind = "list" if items is data else "tuple"

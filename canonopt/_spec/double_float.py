@@ -29,7 +29,7 @@ import numpy as np
 DoubleFloat: TypeAlias = tuple[Any, Any, Any]
 
 # `rest` and `tail` are multiplied by these factors: XLA flushes subnormal numbers to zero, and
-# `rest` of 1e-35 would be subnormal. The factors are the same for all numbers, so that halving
+# the `rest` of 1e-35 would be subnormal. The factors are the same for all numbers, so that halving
 # all leaves of a number halves the number.
 _REST, _TAIL = 2.0**24, 2.0**48
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
@@ -61,12 +61,12 @@ def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
         # The small parts are added first: their sum is exact, and only the last addition rounds.
         total = _value_as_double(value, xp) + (rest / _REST + tail / _TAIL)
         # -0.0 + 0.0 is 0.0, so a zero is taken from `value`, with its sign.
-        # A map over all leaves, such as `jnp.log`, may leave a NaN in the small parts.
+        # A map over all leaves, such as `jnp.log`, may make a small part NaN: `value` is then used.
         return xp.where(xp.isfinite(total) & (total != 0), total, single)
 
 
 def _value_as_double(value: Any, xp: ModuleType) -> Any:
-    """Return `value`, or zero if it is subnormal: XLA would flush it, and `rest` holds it."""
+    """Return `value` as float64, but zero if subnormal: XLA would flush it, so `rest` holds it."""
     return xp.where(abs(value) < _SMALLEST_NORMAL, np.float32(0), value).astype(np.float64)
 
 

@@ -18,7 +18,7 @@ from .expressions import expression
 
 NUMBERS = int | float | np.number | np.bool_
 
-# Maps the type of a number to the dtypes of its array.
+# Maps the type of a number to the kind of dtype that its array has.
 _DTYPES = {
     bool: jnp.bool_,
     int: jnp.integer,
@@ -29,7 +29,7 @@ FLOATS = (float, np.float64)
 
 
 class Dynamic:
-    """A number, or an ensemble's numbers, stored as leaves. `canonopt.dynamic` makes it.
+    """A number, or one for each member of an ensemble, stored as leaves by `canonopt.dynamic`.
 
     `value` is the array that JAX makes of the number, strongly typed. If the array is a float32,
     `rest` and `tail` hold the remaining bits, see `double_float`; otherwise they are `None`. All
@@ -109,10 +109,11 @@ class Dynamic:
         # The `repr` of NumPy writes `np`, which the user may not have imported.
         return f"canonopt.dynamic({expression(number).replace('np.float64(', 'numpy.float64(')})"
 
+    # `_identity` calls the next two methods to make a key. `_identity.reader.Mode` explains `mode`.
     def __canonical_key__(self, mode: Mode) -> Hashable:
         if mode != "given":
             return token_of(self)
-        # Raised also if the value was taken out: the factory call then raises `DynamicSpecError`.
+        # Raised even if `value` was taken out: calling the factory then raises `DynamicSpecError`.
         raise HoldsArray
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
@@ -146,7 +147,7 @@ def _is_concrete(part: Any) -> bool:
 
 
 def _as_python(numbers: Any, kind: type) -> np.ndarray:
-    """Return an object array of Python numbers of this type."""
+    """Return `numbers` as a NumPy object array, each converted to `kind`."""
     return np.asarray(np.frompyfunc(kind, 1, 1)(numbers), object)
 
 

@@ -37,7 +37,7 @@ _ARRAYS = jax.Array | np.ndarray
 
 
 class Hole(NamedTuple):
-    """The place of a value that may be traced, among the parameters of a spec."""
+    """A placeholder, among the parameters of a spec, for a value that may be traced."""
 
     path: str
 
@@ -123,14 +123,14 @@ class Deferred(Internals):
     flat: tuple[tuple[Any, ...], Template] = dataclasses.field(kw_only=True)
 
     def build(self) -> Any:
-        """Return the result of the factory, whose type and attributes the caller reads."""
+        """Return the factory's result, for a caller that reads only its type and attributes."""
         return one_branch(self._result)[0]
 
     def check(self) -> None:
         """Raise `DynamicSpecError` if another call of the factory would read changed values."""
         if self.watched is None or self.watched.is_unchanged() or self.factory.is_stable:
             return
-        # Without a `Dynamic`, as in code for Optax, the factory has run and is not called again.
+        # If no child is a `Dynamic`, as in code for Optax, the stored result is used again.
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
             return
         raise DynamicSpecError(
@@ -166,7 +166,7 @@ class Deferred(Internals):
         if makes_tracers() or any(map(is_traced, jax.tree.leaves(given, is_leaf=is_traced))):
             # The result may hold tracers of this trace, so it is made again for each trace.
             return self.factory.call(filled)
-        # This may run in a trace, and the stored result must not hold tracers of that trace.
+        # This call may run in a trace, and the stored result must not hold tracers of that trace.
         with jax.ensure_compile_time_eval():
             self.made = self.factory.call(filled)
         return self.made
@@ -248,7 +248,7 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
 
 
 def _known_to_flax(template: Template) -> Template:
-    """Let Flax keep specs of this class as data, as it keeps arrays. Flax may be imported late."""
+    """Let Flax, once it is imported, keep specs of the template's class as data, like arrays."""
     if register := loaded("flax.nnx", "register_data_type"):
         register(template.cls)  # an `nnx.Optimizer` would refuse arrays in a static attribute
     return template
@@ -313,8 +313,8 @@ class _Dynamic(Configured):
             return super().__canonical_key__(mode)
         if mode == "given" and jtu.tree_leaves(self):
             raise HoldsArray
-        # The key leaves out the arrays: either they have been taken out of this spec, as for the
-        # static half of a pytree, or `__canonical_parts__` returns them.
+        # The key leaves out the arrays: either they have been taken out of this spec, as
+        # `eqx.partition` does, or `__canonical_parts__` returns them.
         template = _flatten(self)[1]
         if mode != "now" or not template.is_interned:
             return token_of(template)
@@ -360,18 +360,18 @@ def dynamic(value: Any, *names: str) -> Any:
 
     ```
 
-    The results have the same numbers and dtypes as with the plain value. Under `jax.jit` the last
+    A traced value gives the same numbers and dtypes as the plain value. Under `jax.jit` the last
     bits may differ, since XLA folds constants but not arguments. A Python number is weakly typed. A
     number that a factory computes from it and from other numbers has double precision until it is
-    rounded. Pass such a spec to a jitted function as an ordinary argument. The spec cannot be
-    hashed, so it cannot be a static argument. In float32, a number has two more leaves for the bits
-    that float32 cannot hold.
+    rounded. Pass a spec with traced hyperparameters to a jitted function as an ordinary argument.
+    The spec cannot be hashed, so it cannot be a static argument. In float32, a number has two more
+    leaves for the bits that float32 cannot hold.
 
     **Arguments:**
 
     - `value`: a spec, a Python number, a NumPy scalar, an array (returned unchanged), or a list of
         Python numbers, one for each member of an ensemble that `jax.vmap` runs over.
-    - `names`: the hyperparameters of the spec to trace.
+    - `names`: the hyperparameters to trace, if `value` is a spec.
 
     **Returns:** a value to pass to a factory or to `spec.replace`; for a spec, the new spec.
 

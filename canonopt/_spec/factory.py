@@ -1,4 +1,4 @@
-"""`Factory` has a function that builds transformations or schedules, and the specs it built."""
+"""Factories: functions that build transformations or schedules, each with the specs it built."""
 
 import difflib
 import enum
@@ -75,10 +75,10 @@ class Factory:
         # True if users treat `builder` as a class: `optax.MultiSteps`.
         self.is_class = of_optax and isinstance(function, type)
         self.makes_factories = of_optax and is_factory_of_factories(function)
-        # Maps the key of a configuration to its spec.
+        # Maps the key of a configuration to the internals of its spec.
         self.specs: Table[Internals] = Table()
-        # Maps a call as written to its spec, if the spec was built more than once. The next such
-        # call binds no arguments and makes no key.
+        # Maps a call as written to the internals of its spec, if the spec was built more than once.
+        # The next such call binds no arguments and reads no values.
         self.spellings: Table[Internals] = Table()
         self.classes: dict[Any, Any] = {}
         self.builder = _make_builder(self)
@@ -90,7 +90,7 @@ class Factory:
 
     @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """Return what a key counts beside the arguments: the function, if it is the user's."""
+        """Return the values in a key other than arguments: the function, if it is the user's."""
         return () if self.is_stable else (self.function,)
 
     # --- building a spec --------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Factory:
         spec = self.build(given, parameters)
         internals = internals_of(spec)
         internals.roots = held, values
-        # Not stored: in some traces, the result of the factory may hold tracers.
+        # The spec is not stored: in some traces, the result of the factory may hold tracers.
         if makes_tracers() or not reading.is_comparable:
             return spec
         if reading.can_change:
@@ -158,7 +158,7 @@ class Factory:
         return self.specs.setdefault(key, internals).spec  # another thread may be first
 
     def _as_meant(self, name: str, value: Any) -> Any:
-        """Return `value`, with a dtype as JAX's scalar type. Raise if it is text for a number.
+        """Return `value`, or for a dtype JAX's scalar type. Raise if a number is given as text.
 
         Optax would take the text "false" for `True`, and fail on "1e-3" only in the first update.
         """

@@ -144,7 +144,7 @@ class Configured:
         lists. The new value is traced only if you write so:
         `replace(lr=canonopt.dynamic(3e-4))`.
 
-        **Raises:** `ParameterError` for an unknown parameter, or a name that several share.
+        **Raises:** `ParameterError` for an unknown or ambiguous name.
         """
         factory, old = self._factory, self.parameters()
         new = {name: v for name, v in changes.items() if factory.signature.takes(name)}
@@ -221,7 +221,7 @@ class Configured:
             return ()
         if mode != "now":
             return known.roots
-        # All parts are read: specs that do the same may be two objects, as with Optax schedules.
+        # All parts are read: two specs with equal schedules of Optax may differ only in identity.
         return (known.factory, known.build(), *self.parameters().values())
 
 
@@ -231,7 +231,7 @@ class Configured:
 # containers among them, and the specs inside.
 
 
-# Values of these types have no parts that could change.
+# Values of these types are neither taken apart nor copied.
 WHOLE = PLAIN | {complex, types.FunctionType}
 CONTAINERS = frozenset((list, dict, collections.OrderedDict, collections.defaultdict))
 
@@ -353,8 +353,8 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     pytree, its leaves are the hyperparameters given as arrays, if any.
 
     `canonopt.adam` and the other functions with Optax's names build specs, and so do functions that
-    `canonopt.canonical` returns. Each of them that can be imported has its own subclass, a frozen
-    attrs class with a field for each parameter.
+    `canonopt.canonical` returns. Each such function that can be imported has its own subclass, a
+    frozen attrs class with a field for each parameter.
 
     ```python
     >>> import attrs, canonopt

@@ -75,7 +75,7 @@ class TracedNumber:
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the type in Python, so that `isinstance(x, float)` decides as for a Python number.
+        """Return `kind`, so that `isinstance(x, float)` decides as for a Python number.
 
         JAX, NumPy and Optax get `TracedNumber`: JAX and NumPy would ask a `float` for its value,
         and Optax asks for the type only to leave out a decay of 0.
@@ -159,7 +159,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
         raise _value_needed(name, "the power of an integer")
     doubles = [x.double if isinstance(x, TracedNumber) else np.float64(x) for x in operands]
     double = double_float.compute(_IN_DOUBLE.get(function, function), *doubles)
-    if compares or kind is int:  # computed plainly, since an integer has no -0
+    if compares or kind is int:  # the double comes from the array, since an integer has no -0
         array = double if compares else function(*(_as_array(x, int) for x in operands))
         double = double_float.join((array, None, None), jnp)
         if function not in (operator.eq, operator.ne):
@@ -170,7 +170,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
         has_branches = number.kind in FLOATS and isinstance(other, int | float)
         return TracedNumber(array, double, bool, name, has_branches)
     array = function(*(_as_array(x, kind) for x in operands))
-    # `-1 * learning_rate` is frequent, and exact in any precision. Other products need all parts of
+    # `-1 * learning_rate` is frequent, and exact in any precision. Other results need all parts of
     # the number, and each part is one more argument of the program.
     has_one = any(type(x) in (int, float) and x in (1, -1) for x in operands)
     if function is not operator.neg and not (function is operator.mul and has_one):
@@ -194,7 +194,7 @@ def _kind(x: Any) -> type | None:
         return x.kind
     if isinstance(x, np.generic):
         return type(x)
-    # The base class, since a subclass such as an enumeration cannot be made from other numbers.
+    # Return the base class, since an enumeration, for example, cannot be made from other numbers.
     return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
 
 
@@ -207,7 +207,7 @@ def _as_array(x: Any, kind: type) -> Any:
 
 # --- a Python `if` on a traced number -------------------------------------------------------------
 
-# For an `if` with a special case for one value, as `0.0 if peak == 0.0 else end / peak` does, both
+# For an `if` that treats one value specially, as in `0.0 if peak == 0.0 else end / peak`, both
 # branches run, and the program selects a result. Any other `if` raises an error, since each answer
 # would be another program. `__bool__` finds the current `_Run` in a context variable, since
 # the user's code calls `__bool__`, and cannot pass the run on.
@@ -228,7 +228,7 @@ _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current"
 def one_branch(
     function: Callable[[], Any], answers: tuple[bool, ...] = ()
 ) -> tuple[Any, list[TracedNumber]]:
-    """Return the result, with False as each further answer, and the booleans that `if`s tested."""
+    """Return the result and the booleans that `if`s tested. Answers after `answers` are False."""
     run = _Run(answers, [])
     token = _current.set(run)
     try:
