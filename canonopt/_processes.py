@@ -223,7 +223,7 @@ class Description:
 
     def _function(self, function: types.FunctionType) -> tuple[str, _Named]:
         inner = noted(function, "__canonical_original__") or noted(function, "__canonical_owner__")
-        if "__beartype_func" in (function.__kwdefaults__ or {}):  # its code has ids in its names
+        if "__beartype_func" in (function.__kwdefaults__ or {}):  # beartype puts ids into names
             inner = vars(function).get("__wrapped__")
         if inner is not None:
             return self._described(inner)

@@ -65,10 +65,10 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
     "none": (_is(type(None)), lambda value: True, {True: None}.__getitem__),
     "float": (_is(float), repr, float),  # finite floats are written as they are
     "tuple": (_is(tuple), list, _tuple_of),
-    # For a dict whose keys or order a table would not keep.
+    # For a dict with keys or an order that a table would not keep.
     "dict": (_is(dict), lambda value: [[*pair] for pair in value.items()], dict),
     "dynamic": (
-        # Only a number whose value can be read: no tracer, and not removed by `eqx.partition`.
+        # Only a number that can be read: it is no tracer, and `eqx.partition` has not removed it.
         lambda value: isinstance(value, Dynamic) and value.numbers() is not None,
         Dynamic.numbers,
         dynamic,
@@ -179,7 +179,7 @@ class _Converter:
     def _write_spec(self, factory: Factory, values: dict[str, Any], path: str) -> dict[str, Data]:
         """Return the table for the spec that `factory` builds from these parameter values."""
         room, _, name = _known()[1].get(id(factory.builder), "").partition(":")
-        if factory.made_by is not None:  # inject_hyperparams(optax.adam)
+        if factory.made_by is not None:  # as for inject_hyperparams(optax.adam)
             table: dict[str, Any] = {"optax": self._write_spec(*factory.made_by, f"{path}.optax")}
         elif room == "canonopt":
             table = {"optax": name}

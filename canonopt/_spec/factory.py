@@ -33,7 +33,7 @@ from .spec import (
 
 _config: Any = jax.config
 
-# The settings of JAX that a factory can read when it is called.
+# The settings of JAX that a factory of Optax can read when it is called.
 _settings = operator.attrgetter(
     "jax_enable_x64",
     "jax_default_prng_impl",
@@ -72,7 +72,7 @@ class Factory:
         # For the result of a factory of factories, such as `optax.inject_hyperparams`: that factory
         # and its parameters. `function` then keeps arrays in the state, and passes other values on.
         self.made_by = made_by
-        # True if users treat `builder` as a class: `optax.MultiSteps`.
+        # True if users treat `builder` as a class, as they do `optax.MultiSteps`.
         self.is_class = of_optax and isinstance(function, type)
         self.makes_factories = of_optax and is_factory_of_factories(function)
         # Maps the key of a configuration to the internals of its spec.
@@ -129,7 +129,7 @@ class Factory:
         try:
             reading = read(held, values)
         except HoldsArray:
-            from .dynamic_spec import make_dynamic  # here, since most specs hold no array
+            from .dynamic_spec import make_dynamic  # imported here, since most specs hold no array
 
             self._check_no_iterator(parameters)
             return make_dynamic(self, parameters)
@@ -276,7 +276,7 @@ _nothing: Callable[[], Any] = type(None)  # returns None, like a dead weak refer
 def _make_builder(factory: Factory) -> Callable[..., Any]:
     """Return the function that users call."""
 
-    # A loop that builds its optimizer again and again calls this function in each round. So the
+    # A loop that builds its optimizer again and again calls this function each time. So the
     # keys of calls with few arguments are written out: `map` takes twice as long.
     def build(*args: Any, **kwargs: Any) -> Any:
         values = args
@@ -328,7 +328,7 @@ def _as_class(build: Any) -> type:
         return build(*args, **kwargs) if cls is made else object.__new__(cls)
 
     function = build.factory.function
-    vars(new)["__wrapped__"] = function.__init__  # gives the signature
+    vars(new)["__wrapped__"] = function.__init__  # gives `inspect` the signature
     body = {name: getattr(build, name) for name in ("__doc__", "__module__", "factory")}
     made = type(build.__name__, (function,), {**body, "__new__": new})
     return made
@@ -350,7 +350,7 @@ def factory_of(builder: Any) -> Factory | None:
     return factory if isinstance(factory, Factory) and factory.builder is builder else None
 
 
-# `clear_caches` does not empty this: `canonical(optax.adam)` has to stay `canonopt.adam`.
+# `clear_caches` does not empty this table: `canonical(optax.adam)` has to stay `canonopt.adam`.
 _builders: Table[Any] = Table(stays=True)
 
 
@@ -365,7 +365,7 @@ def register(
     module = module or str(getattr(function, "__module__", "__main__"))
     reading = read((function,))
     if (known := _builders.get(reading.key)) is not None:
-        # The values that the earlier function reads may have changed since.
+        # The values that the registered function reads may have changed since it was registered.
         there = known.factory.function
         if there is function or read((there,)).key == reading.key:
             return known

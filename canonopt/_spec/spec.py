@@ -404,7 +404,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         self, model: Any, loss_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any
     ) -> optax.OptState:
         """Make a state as `canonopt.init_like_grads` does, with this spec as `optim`."""
-        from .._steps import init_like_grads  # here, since this imports Equinox
+        from .._steps import init_like_grads  # imported here, since this imports Equinox
 
         return init_like_grads(model, loss_fn, *args, optim=self, **kwargs)
 
@@ -516,7 +516,7 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
 def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
     parameters, defaults = factory.signature.parameters, factory.signature.defaults
-    # tyro makes a flag of each field, with this type, or if it is `Any` with the value's type.
+    # tyro makes a flag of each field: of this type, or of the value's type if this is `Any`.
     kinds: dict[str, Any] = {n: number_or_none(p.annotation) for n, p in parameters.items()}
 
     @functools.cache

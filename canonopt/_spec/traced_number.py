@@ -152,10 +152,10 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
         return NotImplemented
     compares = function in _COMPARISONS
     kind = _kind_of_result(operator.add if compares else function, *map(_kind, operands))
-    if kind is None:  # JAX computes, even with NumPy arrays, as in a trace
+    if kind is None:  # JAX computes the result, even from NumPy arrays, as in a trace
         return function(*map(jnp.asarray, operands))
     name = " and ".join(dict.fromkeys(x.name for x in operands if isinstance(x, TracedNumber)))
-    if kind is int and function is operator.pow:  # in Python, the value decides the type
+    if kind is int and function is operator.pow:  # in Python, the value decides the result's type
         raise _value_needed(name, "the power of an integer")
     doubles = [x.double if isinstance(x, TracedNumber) else np.float64(x) for x in operands]
     double = double_float.compute(_IN_DOUBLE.get(function, function), *doubles)
