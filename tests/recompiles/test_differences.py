@@ -307,7 +307,7 @@ def test_what_was_made_again_around_an_assertion_is_named():
     with pytest.raises(canonopt.errors.ExcessError) as caught:
         for _ in range(2):
             jax.jit(lambda x: inner(x))(ones(3))
-    assert "what is jitted\n  around it was made again" in str(caught.value)
+    assert "the jitted\n  function around it was made again" in str(caught.value)
 
 
 # --- Flax nnx -------------------------------------------------------------------------------------

@@ -390,7 +390,7 @@ def test_a_log_that_begins_after_the_first_call_says_so():
     with canonopt.compile_log() as log:
         step(jax.device_put(ones(1), jax.devices()[0]))
     assert (log["step"].traces, log["step"].compiles) == (0, 1)
-    text = "\ntraced before this log, and traced or compiled in it: step\n  hint: let the log"
+    text = "\ntraced before this log, and traced or compiled in it: step\n  hint: begin the log"
     assert text in str(log)
     with canonopt.compile_log() as another:
         step(ones(3))

@@ -240,6 +240,23 @@ def fit(config): return OURS(lambda x: x * config.lr)(1.0)
 [fit(types.SimpleNamespace(lr=0.1, seed=seed)) for seed in range(2)]
 = attribute 'seed' of captured variable 'config' 0 -> function
 = counts, also what the function does not read. To leave that out, first read what it needs into
+### a parallel map of a train state with another optimizer
+step = jax.pmap(lambda state, x: state.params["w"] + x, axis_name="batch")
+for _ in range(2):
+    params = {"w": jnp.ones((8, 3))}
+    state = TrainState.create(apply_fn=None, params=params, tx=optax.sgd(0.1))
+    step(state.replace(step=jnp.zeros(8)), jnp.ones((8, 3)))
+= state.tx: transformation: optax.sgd -> another object made by the same code
+= hint: build state.tx entirely from canonopt in place of optax
+### a parallel map of what Flax has replicated
+step = jax.pmap(lambda state: {"w": state["w"] * 2}, axis_name="batch")
+state = flax.jax_utils.replicate({"w": jnp.ones(3)})
+for _ in range(2): state = step(state)
+= state['w']: sharding: P('_device_put_sharded',) of (('_device_put_sharded', 8),), devices
+= hint: put state in one place before the first call
+### a parallel map of functions that are made again
+for _ in range(2): jax.pmap(lambda x: x)(jnp.ones(1))
+= the function itself: function
 ### a static self of a parallel map
 class Agent:
     @functools.partial(jax.pmap, static_broadcasted_argnums=0)
@@ -661,6 +678,34 @@ model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
 step = nnx.jit(lambda optim, x: x)
 for lr in (0.1, 0.2): step(nnx.Optimizer(model, canonopt.sgd(lr), wrt=nnx.Param), 1.0)
 = hint: write canonopt.dynamic(number) for optim.tx.learning_rate: then a new value does not
+### a rate in a step that donates its arguments
+step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0], donate="all")
+for lr in (0.1, 0.2):
+    optim = canonopt.sgd(lr)
+    step(optim, jnp.ones(2))
+= called at <string>:4
+= hint: write canonopt.dynamic(number) for optim.learning_rate, in an argument that is not donated
+### shapes that are asked for in each fit
+for _ in range(3): jax.eval_shape(lambda x: x * 2, jnp.ones(2))
+= expected: only traced, as by jax.eval_shape, and not compiled
+### a step that counts beside a NumPy array
+data = np.ones(2)
+def make():
+    traces = []
+    def step(x):
+        traces.append(1)
+        return x * data
+    return OURS(step)
+for _ in range(2): make()(jnp.ones(2))
+= hint: to count traces, use canonopt.compile_log in place of traces
+### a module that is imported late
+def make():
+    def step(x):
+        import colorsys_of_this_test
+        return x
+    return OURS(lambda x: x if x.ndim else step(x))
+for _ in range(2): make()(jnp.ones(2))
+= may import colorsys_of_this_test, which is not loaded. Import it at the top of the module
 ### a step of nnx that is made again
 for _ in range(2):
     nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
@@ -713,12 +758,12 @@ with jax.debug_nans(True): make()(1.0)
 = np.errstate: context: {'divide': 
 = jax_debug_nans: context: False -> True
 """)
-if jax.__version_info__ < (0, 10):  # which has no names to its key
-    del TOLD["metadata around the call"]
+if jax.__version_info__ < (0, 10):  # it has no names to its key, and warns of what Flax calls
+    del TOLD["metadata around the call"], TOLD["a parallel map of what Flax has replicated"]
 NAMES = {"__name__": "script"}
 exec(
     f"""{HEAD}
-import flax
+import flax.jax_utils
 from flax import nnx
 from flax.training.train_state import TrainState
 from jax.sharding import Mesh, NamedSharding, PartitionSpec""",
