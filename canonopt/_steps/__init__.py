@@ -1,14 +1,15 @@
 """Training steps, and optimizer states whose structure and types an update preserves.
 
-- `jit` lets functions that do the same share one program: `jitting`, then `programs`, which finds
-  the program for a call, `templates`, for results that hold objects of one call, and `old_traces`,
-  for functions of which JAX may use an old trace. `filter_jit` does the same and acts like
-  `equinox.filter_jit`: `filter_jitting`, with `partition`, which takes the arrays out of modules.
+- `jit` lets functions that do the same share one program. Read `jitting`, then `programs` (finds
+  the program for a call), `templates` (results that hold objects of one call) and `old_traces`
+  (functions of which JAX may use an old trace).
+- `filter_jit` does the same and acts like `equinox.filter_jit`. Read `filter_jitting`, then
+  `partition`, which takes the arrays out of modules.
 - `init_like_grads` makes a state so that the second step is neither traced nor compiled again, and
-  `grads_like` cuts a model to the leaves that get a gradient: `init`, then `fixed_point` (structure
-  and types), then `leaves` (types and shardings of single leaves).
-- `apply_updates` adds updates to a model and keeps its types: `leaves`, which also converts single
-  leaves for a restore.
+  `grads_like` cuts a model to the leaves that get a gradient. Read `init`, then `fixed_point`
+  (structure and types), then `leaves` (types and shardings of single leaves).
+- `apply_updates` adds updates to a model and keeps its types. Read `leaves`, which also converts
+  single leaves for a restore.
 
 Only `leaves` is imported with this package. The other modules need Equinox and `jax.extend`, which
 add settings to those that JAX compares at each call. If `apply_updates` imported them during the

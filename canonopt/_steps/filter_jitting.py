@@ -68,12 +68,12 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
     Functions that do the same share their programs, as with `canonopt.jit`. So a step that is made
     again, for example by a function that builds it, is neither traced nor compiled again.
 
-    A call costs little more than a call of `jax.jit` with a list of arrays. To that end, modules
-    that a call returns, or is given a second time, are recognized by identity, and their leaves are
-    not collected again. Only modules that cannot change are recognized: those that consist of
-    modules, tuples, arrays, functions, numbers and the like. A module with a list or a dict in it
-    works too, and takes longer. Equinox's modules are frozen: if `object.__setattr__` changes one
-    that was already in a call, that goes unnoticed.
+    A call costs little more than a call of `jax.jit` with a list of arrays. To that end, a module
+    that a call has returned, or that went into two calls, is recognized by identity, and its
+    leaves are not collected again. Only modules that cannot change are recognized: those that
+    consist of modules, tuples, arrays, functions, numbers and the like. A module with a list or a
+    dict in it works too, but takes longer. Equinox's modules are frozen: if `object.__setattr__`
+    changes a module that was already in a call, the change goes unnoticed.
 
     `equinox.filter_jit` waits until the program has run, so that `equinox.error_if` can raise its
     error. `canonopt.filter_jit` waits only if the program contains something that may raise an
@@ -107,7 +107,7 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
 
 
 def _names_of(fn: Any) -> tuple[str, str]:
-    """Return the `__name__` and `__qualname__` of the innermost function, or of its type."""
+    """Return the `__name__` and `__qualname__` of the innermost function, or else of its type."""
     fn = innermost(fn)
     named = fn if hasattr(fn, "__name__") and hasattr(fn, "__qualname__") else type(fn)
     return named.__name__, named.__qualname__
@@ -122,7 +122,7 @@ class _Held:
     """A function as a pytree: only its arrays are leaves."""
 
     fun: Any
-    _flat: tuple[list[Any], Static] | None = None  # set when unflattened, with leaves of any type
+    _flat: tuple[list[Any], Static] | None = None  # set by `tree_unflatten`, for leaves of any type
 
     def tree_flatten(self) -> tuple[list[Any], Static]:
         return self._flat or cut(self.fun)
@@ -157,7 +157,7 @@ class _FilterJitted(eqx.Module):
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
         function = self._function
         kept, donated, static = function.split(self.__wrapped__, args, kwargs)
-        # From now on, calls without a program use `jax.jit`, whose cache has the trace of `lower`.
+        # From now on, a call that has no program uses `jax.jit`, whose cache has `lower`'s trace.
         note_calls(read_call(self.__wrapped__, (*args, *kwargs.values())))
         function.calls_of(static).is_plain = True
         return Lowered(function.plain.lower(kept, donated, _Rest(function.key, static)), self)
@@ -168,7 +168,7 @@ class _FilterJitted(eqx.Module):
     def __reduce__(self) -> Any:
         return functools.partial(filter_jit, **self.__captured_options__), (self.__wrapped__,)
 
-    # --- for `_identity`, which reads functions -------------------------------------------------
+    # --- for `_identity`, which makes keys of functions -----------------------------------------
 
     __captured_fields__ = ("fn", "_held", "_function")
 
@@ -224,7 +224,7 @@ def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function
         owner, key = (fn.__self__, fn.__func__) if is_method else (fn, None)
         try:
             find = weakref.WeakMethod(fn) if is_method else weakref.ref(fn)
-        except TypeError:  # as for a method of a tuple, for which `known_of` keeps nothing either
+        except TypeError:  # `owner` takes no weak reference, and `known_of` keeps nothing then
             find = lambda: fn  # noqa: E731
     else:
         arrays, static = cut(fn)
@@ -238,7 +238,7 @@ def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function
 
 
 class _Owner:
-    """Stands for equal callable pytrees, or for all with arrays that share a name and signature."""
+    """Stands for equal callable pytrees. If they hold arrays, only name and signature count."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -327,14 +327,14 @@ _NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
 class _Rest:
     """The static part of a call, as an argument of the jitted function.
 
-    JAX compares the static parts of different functions, too. The keys of the functions come first,
-    since `==` of static parts may raise an error, for example if static fields hold NumPy arrays.
+    JAX compares the static parts of different functions, too. Their keys differ and come first, so
+    that `static` is not compared: its `==` may raise an error, for example for NumPy arrays.
     """
 
     key: bytes
     static: Static
 
-    # --- for `_identity`, which reads functions, as in `partition` ------------------------------
+    # --- for `_identity`, which makes keys of functions, as in `partition` ----------------------
 
     def __canonical_key__(self, _: object) -> Hashable:
         return "static"

@@ -256,7 +256,7 @@ class Update:
         return self.trace(state)
 
     def _state_after(self, names: Iterable[str], grads: Any, state: Any, params: Any) -> Any:
-        # For shapes, a constant does as well as the loss.
+        # A constant can replace the loss, since only shapes are traced.
         value = jnp.zeros((), self._loss.dtype)
         # A line search of Optax refuses an argument that `value_fn` does not name.
         function = lambda *_, obj_fn=None, **__: value  # noqa: E731

@@ -34,7 +34,7 @@ class JittedFunction(Generic[P, T]):
         jitted = self._canonopt
         return jitted.calls(jitted, args, kwargs)
 
-    # --- for `_identity`, which reads functions -------------------------------------------------
+    # --- for `_identity`, which makes keys of functions -----------------------------------------
 
     __captured_fields__ = ("_canonopt",)
 
@@ -54,7 +54,7 @@ class JittedFunction(Generic[P, T]):
         return self._made_plain(args, kwargs).eval_shape(*args, **kwargs)
 
     def _made_plain(self, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Return the result of `jax.jit`, and let it run later calls without a shared program."""
+        """Return the result of `jax.jit`, and let it run each later call that has no program."""
         note_calls(read_call(self._canonopt.fn, (*args, *kwargs.values())))
         self._canonopt.calls.is_plain = True
         return self._canonopt.plain
@@ -137,12 +137,12 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     ```
 
     Functions do the same if they have the same code and read the same values, as in
-    `canonopt.hoist`. A value that can change counts by its content: a trainer with another
+    `canonopt.hoist`. A value that can change is compared by its content: a trainer with another
     `self.lr` gets another program. If something cannot be read, the function counts as a new one
     each time it is made, as in `jax.jit`.
 
     A function that changes what it reads while it is traced, asks a captured array for its value,
-    or reads a NumPy array is traced each time it is made, as with `jax.jit`. The report says why.
+    or reads a NumPy array is traced each time it is made, as with `jax.jit`. Reports say why.
 
     **Arguments:**
 

@@ -157,7 +157,7 @@ def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
     if isinstance(array, jax.core.Tracer):
         return array
     if not array.committed or is_with_any(array, given):
-        # The call may donate the array that it captures.
+        # The call may also get the captured array as an argument, and donate it.
         return as_type(jnp.copy(array), array) if donates else array
     # A committed argument commits a program's results to its devices, and a constant does not. So
     # the argument is an uncommitted copy, unless that loses the memory or the sharding in the type.

@@ -2,8 +2,9 @@
 
 `jax.lax.cond`, `jax.checkpoint`, an inner `jax.jit` and others trace a function once. JAX finds
 that trace by the function object, and uses it even if a value that the function reads has changed.
-But JAX traces a new function that does the same, so the old and the new function may not share a
-program. A `Reading` has the key of the values that a function reads, and lists the objects.
+A new function object with the same code is traced anew, with the new value. So the two must not
+share a program. A `Reading` has the key of the values that a function reads, and lists the objects
+among them.
 """
 
 import functools
@@ -17,15 +18,15 @@ from .._jax_internals.functions import jitted_by_equinox
 from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap, token_of
 
-# Maps each function, or each object with each of its methods, to the hash of the values that the
-# function read when it was first seen. The hash is None if the values have changed since.
+# For each function, and for each method of an object: the hash of the values that it read when it
+# was first seen. The hash is None if the values have changed since.
 _first: WeakIdMap[dict[Any, int | None]] = WeakIdMap()
 
 _UNKNOWN = "<unknown>"  # in place of `file:line` for a callable object, for which JAX has none
 
 
 class _Uncounted(dict[int, Any]):
-    """Closure cells that library code rebinds in a trace. Keys leave out their values."""
+    """Keeps out of keys the values of closure cells that library code rebinds in a trace."""
 
     def setdefault(self, key: int, default: Any = None) -> Any:
         return None, None
@@ -43,14 +44,14 @@ def _noted(fn: Any) -> tuple[dict[Any, int | None], Any]:
 
 
 def _key_of(fn: Any) -> tuple[Hashable, ...]:
-    # The methods of an object read only the attributes that their code names.
+    # `now` compares arrays by type if possible: methods read only attributes that their code names.
     is_whole = isinstance(fn, types.FunctionType | functools.partial)
     how: dict[str, Any] = {"beside" if is_whole else "now": (fn,)}
     return read(**how, library_cells=_Uncounted()).key
 
 
 def _note(fn: Any, now: int | None) -> bool:
-    """Record the hash of the values that a function reads; return False if it ever differed."""
+    """Record the hash of the values that a function reads; return False if it has ever differed."""
     try:
         known, key = _noted(fn)
     except TypeError:  # JAX needs a weak reference too, and so keeps no trace
@@ -62,7 +63,7 @@ def _note(fn: Any, now: int | None) -> bool:
 
 
 def note_call(fn: Any) -> bool:
-    """Record the values that a function reads now; return False if they ever were different."""
+    """Record the values that a function reads now; return False if they have ever differed."""
     return _note(fn, hash(_key_of(fn)))
 
 
@@ -87,7 +88,7 @@ def _functions_in(reading: Reading) -> list[Any]:
 
 
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
-    """Return the indices of the objects in a reading that JAX may have traced before.
+    """Return the indices, in `reading.objects`, of functions that JAX may have traced before.
 
     `places` has the `file:line` of each inner function that the program shows. If an inner jit may
     hide its trace, or if a place is unknown, JAX may have traced any function of the reading. An

@@ -27,8 +27,8 @@ from .._identity import ATOMS, attributes_of
 from .._python_internals.libraries import is_library_class
 from .._python_internals.weak import WeakIdMap
 
-# A pytree without its arrays: its structure, and a pair (index, leaf) for each other leaf.
-# A module counts as one leaf, which is its `_StaticModule`.
+# A pytree without its arrays: its structure, and (index, leaf) for each leaf that is not an array.
+# A module counts as one such leaf: its `_StaticModule`.
 Static: TypeAlias = tuple[Any, tuple[tuple[int, Any], ...]]
 _MAX_EQUAL = 64
 
@@ -45,7 +45,7 @@ class _StaticModule:
     def __init__(self, static: Static) -> None:
         self.static = static
         self._hash: int | None = None
-        # Some equal objects. A program that holds one of them keeps all alive, for `_Known.static`.
+        # Some equal objects. A program that holds one keeps all alive: `_Known.static` is weak.
         self._equals: tuple[_StaticModule, ...] = ()
 
     def __hash__(self) -> int:
@@ -65,7 +65,7 @@ class _StaticModule:
         other._equals = (self, *other._equals[: _MAX_EQUAL - 1])
         return True
 
-    # --- for `_identity`, which reads functions with exact values --------------------------------
+    # --- for `_identity`, which makes keys of functions from exact values ------------------------
 
     def __canonical_key__(self, _: object) -> Hashable:
         return "module"
@@ -191,8 +191,8 @@ def _modules_in(module: Any) -> list[Any] | None:
                 return None
         else:
             children, static = level
-            # Only a library's named tuple: a reloader replaces other classes, and a tuple, unlike a
-            # module, takes no weak reference.
+            # A named tuple must be a library's: a reloader replaces other classes, and a tuple,
+            # unlike a module, takes no weak reference by which that could be noticed.
             is_named = static is type(node) and is_library_class(static)
             is_tuple = node is None or type(node) is tuple or is_named
             if not (is_tuple or (_is_module(node) and _is_frozen(node) and _is_constant(static))):
@@ -207,7 +207,7 @@ _flatten_one_level = jtu.default_registry.flatten_one_level
 
 
 def _is_frozen(module: Any) -> bool:
-    # Try to set one: `__init__` may still set attributes, or the class may let any code set them.
+    # Try to set an attribute: `__init__` may be running, or the class may let any code set it.
     try:
         for name, value in attributes_of(module).items():
             setattr(module, name, value)
@@ -292,7 +292,7 @@ class Output:
                 return f"a{node.number}"
             level = _flatten_one_level(node)
             if level is None or node is None:
-                return constant(node)  # it is the same object in each output
+                return constant(node)  # the same object in each output
             # Plain loops, since each comprehension or lambda would add frames to a deep recursion.
             parts: list[str] = []
             if is_module := _is_module(node):
@@ -329,5 +329,5 @@ class Output:
 
 @functools.lru_cache(256)
 def _compiled(body: str) -> types.CodeType:
-    """Compile `build` with this body, once: it takes 20 ms for a model of 1,000 leaves."""
+    """Compile a function `build` with this body, once: 20 ms for a model of 1,000 leaves."""
     return compile(f"def build(arrays):\n  {body}", "<canonopt>", "exec")

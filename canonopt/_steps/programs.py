@@ -1,8 +1,8 @@
 """One program for all functions that do the same: which call may run which program.
 
-`Calls` has the calls of one function object. The first call with arguments of a kind (their types,
+`Calls` runs the calls of one function object. The first call with arguments of a kind (their types,
 structure and static values) reads the function and the static values. The reading (`Reading`) has
-their key, and the objects and arrays that they hold. The key finds the program, which is a result
+their key, and the objects and arrays that they hold. The program is looked up by this key: a result
 of `jax.jit` for the function, with the captured arrays as an argument. A program has one trace, so
 a function runs the trace of another function only after that lookup. A function that cannot be
 shown to do the same as another runs as under `jax.jit`.
@@ -51,7 +51,7 @@ from .templates import Template, template_of
 class Jitted(Protocol):
     """A function that is jitted."""
 
-    fn: Any  # is read, and copied with tracers in place of the arrays that it captures
+    fn: Any  # the function to read, and to copy with tracers in place of captured arrays
     wrapped: Callable[..., Any]  # the function for `jax.jit`, which uses its name and signature
     options: dict[str, Any]
     plain: Any  # the result of `jax.jit` for `wrapped`
@@ -70,8 +70,8 @@ class Jitted(Protocol):
 class Program:
     """A result of `jax.jit` that has one trace, and takes a function's captured arrays as well."""
 
-    bytes = 0  # the bytes of its constants
-    inside: tuple[int, ...]  # indices of objects of the reading that JAX may have traced inside
+    bytes = 0  # the size of its constants
+    inside: tuple[int, ...]  # indices in `Reading.objects` of functions that JAX may have traced
     template: Template  # the template of the structure of its output
 
     def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
@@ -101,7 +101,7 @@ def _returns_tree(jitted: Jitted) -> bool:
 
 
 def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Return the function and the arguments for `jax.jit`, as without a shared program."""
+    """Return the function and the arguments that `jax.jit` would get without a shared program."""
     jitted = _thread.jitted  # of the last call in this thread, the one that misses JAX's cache
     named = {name: arg for name, arg in kwargs.items() if name != CAPTURED}
     return jitted.wrapped, (*args, *jitted.beside), named
@@ -263,7 +263,7 @@ class Calls:
     def _looked_up(
         self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Return the program for these arguments and its result; None twice to run `jax.jit`."""
+        """Return the program and the call's result; None twice if `jax.jit` is to run the call."""
         __tracebackhide__ = True
         if (self.is_plain and not self._by_kind) or is_debugging():
             return None, None
@@ -378,13 +378,13 @@ def _started(
         return None, None
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
     given = _arrays_in(args, kwargs) if arrays else []
-    with jax.ensure_compile_time_eval():  # even if an outer function is traced
+    with jax.ensure_compile_time_eval():  # copy arrays now, even if an outer function is traced
         lifted = [as_argument(array, given, donates) for array in arrays]
     if any(array is None for array in lifted):
         note_not_shared(fn, _PLACED)
         return None, None
     captured = _as_keyword(lifted)
-    if not arrays:  # with arrays, JAX traces copies
+    if not arrays:  # with arrays, JAX traces a copy of the function
         note_call(fn)
     if (program := programs.get(key)) is not None:
         if has_old_trace(program.inside, reading):
@@ -511,8 +511,8 @@ _ENTERED = (
     "it is called inside of {}, a context that canonopt cannot compare between calls. Make the "
     "function once."
 )
-# A program would keep such a static argument alive, and no later call would find the program,
-# unless a module has the argument under its name.
+# A static argument that equals only itself would live as long as its program, which no later call
+# would find, unless a module has the argument under its name.
 _STATIC = (
     "a static argument equals only itself. Let the function capture it, or give its class __eq__ "
     "and __hash__."

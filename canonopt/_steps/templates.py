@@ -52,7 +52,7 @@ def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
 
     def swap(value: Any) -> Any:
         place, kind = places.get(id(value)), type(value)
-        is_known = is_record(kind) or hasattr(kind, "__canonicalized__")  # has parts, or is a spec
+        is_known = is_record(kind) or hasattr(kind, "__canonicalized__")  # has parts, or is ours
         if place is None and not (is_known or _is_immutable(value)):
             raise _Other
         if place is None or isinstance(value, type) or _is_immutable(value):
@@ -99,7 +99,7 @@ def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
     if new is static and all(map(operator.is_, made, children)):
         return structure
     if new is not static and issubclass(kind, tuple):
-        raise _Other  # a spec, which JAX would treat as a named tuple
+        raise _Other  # a transformation of canonopt, which JAX would treat as a named tuple
     return jtu.PyTreeDef.from_node_data_and_children(jtu.default_registry, (kind, new), made)
 
 
