@@ -31,9 +31,9 @@ def in_batch(value: Any) -> Any:
 def placement_text(sharding: Any) -> str:
     """Return a sharding as text: two shardings that need two programs have different texts.
 
-    JAX runs the same program for `P()` and `P(None)`. The text leaves out the memory kind. If the
-    sharding has a mesh, the mesh and its devices come after " of "; an abstract mesh has no
-    devices.
+    `P()` and `P(None)` have the same text, as JAX runs the same program for both. The text leaves
+    out the memory kind. If the sharding has a mesh, the mesh and its devices come after " of ". An
+    abstract mesh has no devices.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return repr(*sharding.device_set)
@@ -54,7 +54,7 @@ def placement_text(sharding: Any) -> str:
 
 
 def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
-    """Return code that makes a sharding, with `{jax}` for the module; None if no code is known.
+    """Return code that makes a sharding, with `{jax}` for JAX's name; None if no code is known.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""The errors of `equinox.error_if`, whose parts are private."""
+"""Handle the errors of `equinox.error_if`, with private names of Equinox and JAX."""
 
 import contextlib
 import itertools
@@ -8,7 +8,7 @@ import equinox as eqx
 
 
 class HidingFailedCallbacks(logging.Filterer):
-    """A context in which JAX does not log that a callback has failed: an error says so already.
+    """A context in which JAX does not log that a callback has failed, since an error says so.
 
     Relies on the name of the logger and on the text of the message. If JAX has changed them, the
     message is logged.

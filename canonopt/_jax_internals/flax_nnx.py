@@ -12,7 +12,7 @@ import jax.tree_util as jtu
 
 from .._python_internals.libraries import attribute
 
-# The static parts and the children of a module, each with the step that leads to it: `.bn.mean`.
+# The static parts and the children of a module, each with its path in the module: `.bn.mean`.
 ModuleParts: TypeAlias = tuple[list[tuple[str, Any]], list[tuple[str, Any]]]
 UNNAMED_STATIC = ".<static>"  # the last step of the path to static data without a field
 
@@ -31,7 +31,7 @@ def module_parts(value: Any) -> ModuleParts | None:
         if type(own) is dict and isinstance(nodes := own.get("_pytree__nodes"), Mapping):
             for name, held in own.items():
                 if not name.startswith("_pytree__"):
-                    step = f"[{name}]" if name.isdigit() else f".{name}"  # digits name list items
+                    step = f"[{name}]" if name.isdigit() else f".{name}"  # digits: a list index
                     (children if nodes.get(name) else static).append((step, held))
             return parts
         kind = type(value).__name__ if type(value).__module__.startswith("flax.nnx") else ""
@@ -41,7 +41,7 @@ def module_parts(value: Any) -> ModuleParts | None:
         _walk("", iter(graph.nodes), iter(graph.attributes), parts)
         static.append((UNNAMED_STATIC, graph.nodes))
         if kind == "NodeStates":
-            # A list has an item for each variable, whose value may be a pytree.
+            # A state that is a list has an item for each variable, whose value may be a pytree.
             states = (s if type(s) is list else jtu.tree_leaves(s) for s in value.states)
             values = itertools.chain.from_iterable(states)
             children[:] = zip([step for step, _ in children], values, strict=True)

@@ -81,10 +81,10 @@ def has_programs(jitted: Any) -> bool:
 
 
 def jitted_by_equinox(value: Any) -> Any:
-    """Return the result of `jax.jit` that `equinox.filter_jit` calls; None for any other value.
+    """Return the jitted function inside a result of `equinox.filter_jit`; None for other values.
 
-    All functions of one name share that result. Relies on the name of the class and on its
-    attribute `_cached`.
+    All the user's functions of one name share it. Relies on the name of the class of the result,
+    and on its attribute `_cached`.
     """
     is_made_by_it = issubclass(type(value), loaded("equinox._jit", "_JitWrapper"))
     return getattr(value, "_cached", None) if is_made_by_it else None
@@ -183,8 +183,8 @@ def node_functions(kind: type) -> tuple[Any, ...] | None:
         return None
 
 
-# Instances of these classes do not change after they are made. Each class has the attributes that
-# define an instance. If JAX has moved a class, optimizers with its instances count as different.
+# Maps classes of JAX whose instances never change to the attributes that define an instance. If JAX
+# has moved a class, optimizers with its instances count as different.
 IMMUTABLE: dict[str, tuple[str, ...]] = {
     "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
     "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
@@ -210,7 +210,7 @@ def innermost(function: Any) -> Any:
 
 def _wrapped_by(function: Any) -> list[Any]:
     chain = [function]
-    while len(chain) < 64:  # an object may have an attribute of any name
+    while len(chain) < 64:  # bounded, since some objects have every attribute
         is_partial = isinstance(chain[-1], functools.partial)
         inner = chain[-1].func if is_partial else attribute(chain[-1], "__wrapped__")
         if inner is None:
@@ -222,7 +222,7 @@ def _wrapped_by(function: Any) -> list[Any]:
 def identity_of_code(function: Any) -> object:
     """Return the code and the line numbers of a function, to tell functions of one name apart.
 
-    Both are compared by value, so that a function that `exec` makes many times has one log.
+    Both are compared by value, so a function that `exec` makes many times counts as one function.
     """
     code = attribute(innermost(function), "__code__")
     return (code, code.co_linetable) if isinstance(code, types.CodeType) else None
@@ -253,7 +253,7 @@ def is_helper(function: Any) -> bool:
 
 @known_by_identity
 def jits_itself(function: Any) -> bool:
-    """Return True if the library that defines a function jits it there, as JAX does `jnp.where`."""
+    """Return True if the library that defines a function also jits it, as JAX jits `jnp.where`."""
     if not _is_of_library(function):
         return False
     found: Any = sys.modules.get(str(attribute(innermost(function), "__module__")))
@@ -262,7 +262,7 @@ def jits_itself(function: Any) -> bool:
     # A `jnp.ufunc` jits its function itself.
     if isinstance(found, jnp.ufunc):
         return True
-    # Skip `found` itself. A user's `jax.jit(jax.vmap(jnp.dot))` must not count either.
+    # A user's `jax.jit(jnp.dot)` or `jax.jit(jax.vmap(jnp.dot))` must not count: skip `found`.
     inside = functions_inside(found)[1:] if is_jitted(found) else ()
     return any(function is inner for inner in inside)
 

@@ -117,7 +117,7 @@ class CachedCall:
         again = attribute(given, "__canonical_trace__")
         # `__canonical_trace__` finds the function of the present call, and its captured arrays.
         self._again = again(trace, args, kwargs) if again else lambda: (plain(), ())
-        # Whether functions that are made again may run the program.
+        # True if functions that are made again may run the program.
         self.is_shared = attribute(given, "__canonical_call__") is not None
 
     @classmethod

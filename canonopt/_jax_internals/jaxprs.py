@@ -48,17 +48,17 @@ def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
     return sum(constants.values()), kept, frozenset(places)
 
 
-# A traced program, and the values of those of its arguments that stand for captured arrays.
+# A traced program, and the captured arrays that it takes as arguments.
 Traced: TypeAlias = tuple[Any, Sequence[Any]]
 
 
 def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = ()) -> bool:
     """Return True if two traced programs have the same operations, parameters and constants.
 
-    Functions in parameters, such as callbacks and rules for derivatives, count by their names.
-    Code that no output depends on does not count, nor arrays that only such code uses: `dce_jaxpr`
+    Functions in parameters, such as callbacks and rules for derivatives, are compared by name.
+    Code that no output depends on is left out, with arrays that only such code uses: `dce_jaxpr`
     of `jax.interpreters.partial_eval` removes it, and `debug_info.arg_names` of a `Jaxpr` tells
-    which arguments stand for arrays. If JAX lacks either of these names, such code counts.
+    which arguments stand for arrays. If JAX lacks either of these names, such code is compared too.
 
     A program shares the memory of a captured NumPy array, but was compiled with the values that the
     array had then. If the array has changed in place since, the program shows the new values.
@@ -108,7 +108,7 @@ def _text(program: Any) -> str:
 
 
 def _constants(traced: Traced) -> Iterator[Any]:
-    """Yield the arrays and numbers in a program: its text may show only a part of them."""
+    """Yield the arrays and numbers in a program, whose text may show only a part of them."""
     for value in values_in(traced):
         if hasattr(type(value), "__array__") or isinstance(value, int | float | complex):
             yield value

@@ -96,7 +96,7 @@ _addressed: BoundedStore[Any] = BoundedStore(1024)
 
 
 def bound_dimensions() -> Hashable:
-    """Return the dimensions that `jaxtyped` has bound to names around a call, as a text.
+    """Return, as text, the dimensions that `jaxtyped` has bound to names around a call.
 
     Relies on `get_shape_memo` of jaxtyping. If it is gone, the result equals no other.
     """

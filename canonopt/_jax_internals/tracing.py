@@ -67,7 +67,7 @@ def is_in_backward_pass() -> bool:
 
 
 def is_compiling_by_hand() -> bool:
-    """Return True in the method `compile` of an object that `.lower()` returned.
+    """Return True while the method `compile` of an object from `.lower()` runs.
 
     Relies on the name of the module of `jax.stages.Lowered`.
     """
@@ -177,7 +177,7 @@ def clearings_so_far() -> int:
 def was_tracing(error: BaseException) -> bool:
     """Return True if an exception was raised while JAX traced a function.
 
-    Relies on the name `trace_to_jaxpr`. The count of `traces_so_far` would not do: a function that
+    Relies on the name `trace_to_jaxpr`. The count of `traces_so_far` is not enough: a function that
     fails each time is a miss of the cache of traces only once.
     """
     from jax._src.interpreters import partial_eval

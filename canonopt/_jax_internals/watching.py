@@ -66,7 +66,7 @@ class CompileWatch:
     def __init__(self, on_compile: Callable[[Compile], None]) -> None:
         self._on_compile = on_compile
         self._thread = _Thread()
-        # Whether JAX has reported both a lowering and a compile under the name of one function.
+        # True once JAX has reported both a lowering and a compile under the name of one function.
         self._is_seen = False
 
     def listen(self) -> None:
@@ -86,7 +86,7 @@ class CompileWatch:
         try:
             with default_settings(), unwatched():
                 jax.jit(canonopt_check)()
-        except Exception:  # without a device, JAX has not compiled anything before, either
+        except Exception:  # without a device, JAX compiles nothing, so no compile was missed
             return
         if not self._is_seen:
             raise unsupported("the event of a compile in jax.monitoring")
@@ -113,7 +113,7 @@ class _Thread(threading.local):
     """Facts about the compile that JAX reports next in this thread."""
 
     def __init__(self) -> None:
-        # Whether the persistent cache had the program that is reported next.
+        # True if the persistent cache had the program that is reported next.
         self.is_hit = False
         # The seconds of lowering, by name: a function that is lowered by hand may compile later.
         self.lowered: dict[str, float] = {}
@@ -196,16 +196,16 @@ class Miss:
     args: tuple
     kwargs: dict[str, Any]
     is_static: Callable[[str | int], bool]
-    # Whether the call came through `equinox.filter_jit`: there, all leaves but arrays are static.
+    # True if the call came through `equinox.filter_jit`: there, all leaves but arrays are static.
     filtered: bool
     options: dict[str, Any]
     # The function that `jax.jit` was given; for `filter_jit`, it is one of Equinox's.
     jitted: Callable[..., Any]
-    # Whether the function is called, not only traced, lowered or evaluated for shapes.
+    # True if the function is called, not only traced, lowered or evaluated for shapes.
     is_call: bool
     # The positional and keyword arguments of `jitted`.
     given: tuple[tuple, dict[str, Any]]
-    # Whether the program is one of `canonopt.jit`, which functions may share.
+    # True if the program is one of `canonopt.jit`, which functions may share.
     is_shared: bool = False
 
 
@@ -219,7 +219,7 @@ class Watch:
         os.register_at_fork(after_in_child=self._renew_lock)
 
     def _renew_lock(self) -> None:
-        self.lock = threading.RLock()  # a signal handler may begin a block, too
+        self.lock = threading.RLock()  # reentrant, since a signal handler may add a listener, too
 
     def add(self, listener: Any) -> None:
         with self.lock:
@@ -301,7 +301,7 @@ class MissWatch(Watch):
             jaxpr = None
             with contextlib.suppress(AttributeError, KeyError, TypeError):
                 jaxpr = result[0].params["jaxpr"]
-            # Ask the jaxpr and the count: a jaxpr that is new here may have been traced before the
+            # Check the jaxpr and the count: a jaxpr that is new here may be from a trace before the
             # watch began, and the count also grows when another thread traces. JAX does not count
             # a miss of a function that has failed, until JAX's caches are cleared.
             is_traced = traces_so_far() != before or _failed.get(fun, False)
