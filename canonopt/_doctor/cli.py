@@ -61,7 +61,7 @@ def command(arguments: Sequence[str] | None, version: str) -> int:
         usage=_USAGE,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,  # an option of the script could be short for one of these
+        allow_abbrev=False,  # the script may have an option that is a prefix of one of these
     )
     _add_options(doctor)
     options = parser.parse_args(arguments)
@@ -198,7 +198,7 @@ def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
         if (path := getattr(options, form)) is None:
             continue
         try:
-            # The command may have bytes that are not UTF-8, which Python holds as surrogates.
+            # The command line may have bytes that are not UTF-8, which Python holds as surrogates.
             Path(path).write_text(render(report), encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             _say(f"canonopt doctor: cannot write {os.path.abspath(path)}: {error}\n")

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from .._texts import aligned, differing
 from .report import VERSION
 
-_MAX_SHOWN = 8  # maximum number of differences of a program, and of programs of a function
+_MAX_SHOWN = 8  # maximum number shown: differences of a program, and programs of a function
 _COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
 
 _Dict: TypeAlias = Mapping[str, Any]
@@ -28,7 +28,7 @@ def read_report(path: str) -> _Dict:
 
 
 def side_by_side(before: _Dict, after: _Dict) -> list[str]:
-    """Return a table of the functions of two runs."""
+    """Return the lines of a table that compares the functions of two runs."""
     olds, news = ({_key(each): each for each in run["findings"]} for run in (before, after))
     rows: list[tuple[object, ...]] = [("function", *_COMPARED)]
     for key in {**olds, **news}:

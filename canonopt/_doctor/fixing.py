@@ -103,7 +103,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     if left := {*_by_text(names), *_left(names)}:
         rest = "no import of this file is changed"
         return source, [f"line {line}: {reason}: {rest}" for line, reason in sorted(left)]
-    # The parts that name Optax: one of several in `import a, b`, or all of `from a import b`.
+    # The nodes that name Optax: one alias of `import a, b`, or the whole of `from a import b`.
     parts: set[Any] = {
         alias if isinstance(node, ast.Import) else node
         for node in names.parents
@@ -121,7 +121,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
 
 
 class _Names:
-    """The syntax tree of a file: each node's parent, each name's uses, and names of canonopt.
+    """The syntax tree of a file: each node's parent, each name's uses, and names for canonopt.
 
     Scopes do not count: a name that an import binds anywhere stands for the import everywhere.
     """
@@ -169,7 +169,7 @@ def _left(names: _Names) -> Iterator[tuple[int, str]]:
 
 
 def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tuple[int, str]]:
-    """Yield lines where `name`, imported as `path` of Optax, must stay Optax's, with the reason."""
+    """Yield lines where `name`, which stands for `path`, must stay Optax's, with the reason."""
     if _found(path) is None:
         yield alias.lineno, f"canonopt has no {path}"
     if name in names.ours:

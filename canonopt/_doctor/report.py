@@ -59,7 +59,7 @@ def report_on(
 
 
 def _by_function(processes: Iterable[Process]) -> list[dict[str, Told]]:
-    """Return each function and line once, as a dict of its facts by process."""
+    """Return each function or line of code once, as a dict from process names to its facts."""
     found: dict[object, dict[str, Told]] = {}
     for process in processes:
         seen: collections.Counter[object] = collections.Counter()
@@ -80,7 +80,7 @@ def _function(told: Mapping[str, Told], started: float) -> dict[str, Any]:
     first = next(iter(logs.values()))
     return {
         **{name: getattr(first, name) for name in ("name", "place", "title", "is_line")},
-        # Whether any process traced or compiled it again without need.
+        # True if any process traced or compiled the function again without need.
         "repeated": any(each["repeated"] for each in counts.values()),
         **{name: sum(each[name] for each in counts.values()) for name in _COUNTS},
         "by_process": counts,
@@ -124,7 +124,7 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
 
 
 def _stale(processes: Iterable[Process]) -> list[dict[str, Any]]:
-    """Return each stale read once, with its calls in all processes."""
+    """Return each stale read (of a value changed after a trace) with its calls in all processes."""
     found: dict[object, Any] = {}
     for read in (read for process in processes for read in process.stale):
         key = (read.function, read.place, *(value.path for value in read.values))

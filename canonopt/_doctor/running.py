@@ -103,7 +103,7 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
 
 
 def _outlive(process: subprocess.Popen[bytes]) -> None:
-    """Pass signals on to the command, all but Ctrl-C, and survive them, to report on the run."""
+    """Survive signals, to report on the run, and pass all but Ctrl-C on to the command."""
     passed_on = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
     def pass_on(number: int, _: object) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from .._recompiles import STAGES
 
 _WORTH_SECONDS = 1.0  # less tracing and compiling is not worth a reader's time
-_MAX_LINES = 3  # maximum number of lines that advice names
+_MAX_LINES = 3  # maximum number of lines of code that advice names
 
 _ON = "export JAX_COMPILATION_CACHE_DIR=~/.cache/jax"
 _SHORT_TOO = "export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0"

@@ -36,7 +36,7 @@ from .._recompiles import (
 )
 from ..errors import UnsupportedVersionError
 
-VERSION = 2  # version of the lines, which a new field does not change
+VERSION = 2  # version of the format of the lines, which a new field does not change
 _MAX_TEXT = 1000  # maximum number of characters of a string
 _MAX_LEAVES = 2000  # maximum number of leaves of a call
 
@@ -62,7 +62,7 @@ class StreamRecorder(Recorder):
         self.restart()
 
     def restart(self) -> None:
-        """Forget everything. A fork calls this, since a new stream begins without functions."""
+        """Forget everything. A forked child calls this, since its stream has no functions yet."""
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
         # Entries have times of `perf_counter`, whose zero may be any time.
@@ -181,7 +181,7 @@ class Process:
     """One process, read from its stream."""
 
     start: dict[str, Any]  # the first line of the stream
-    told: Sequence[Told]  # functions and lines, in the order in which they began
+    told: Sequence[Told]  # functions and lines of code, ordered by their first entries
     cache: dict[str, Any] | None  # settings of JAX's persistent cache
     name: str = "p0"
     is_ended: bool = False  # whether the stream has an "end" line
@@ -217,7 +217,7 @@ def read(path: Path) -> tuple[list[Process], list[str]]:
 def _record(line: bytes) -> dict[str, Any]:
     try:
         return {**json.loads(line)}
-    except (TypeError, ValueError):  # the rest is worth a report, even if a disk was full
+    except (TypeError, ValueError):  # report the other lines, even if a full disk has cut one
         text = "some lines of its stream cannot be read"
         return {"event": "problem", "time": 0.0, "text": text}
 

@@ -11,8 +11,8 @@ import os
 import sys
 import time
 
-FOLDER = "CANONOPT_DOCTOR_STREAMS"  # the variable with the folder to write into
-TRY = "CANONOPT_DOCTOR_TRY"  # the variable that puts canonopt's factories in Optax's place
+FOLDER = "CANONOPT_DOCTOR_STREAMS"  # environment variable with the folder to write into
+TRY = "CANONOPT_DOCTOR_TRY"  # environment variable that puts canonopt's factories in Optax's place
 VERSION = 2  # version of the stream
 
 
