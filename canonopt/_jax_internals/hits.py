@@ -21,7 +21,7 @@ class HitWatch(Watch):
     It hears the calls of all threads. If a listener raises an error, the call raises it. Relies on
     `_post_hook_state` of `jax._src.api`, which holds the hook with which JAX looks for NaNs. The
     hook is not part of the key of a jit cache. A block of `jax.debug_nans`, which JAX itself enters
-    too, sets and resets the hook, so this object takes the place of that state.
+    too, sets and resets the hook, so this object replaces `_post_hook_state`.
 
     Adding a listener raises `UnsupportedVersionError` if the hook is gone.
     """

@@ -63,8 +63,8 @@ def whole_context() -> Hashable:
 def around_calls() -> dict[str, Hashable]:
     """Return the settings that a trace can depend on, by name, even those not in JAX's key.
 
-    They are the whole of `jax.config` with the values of this thread, and the switches of the
-    libraries that are imported, such as `warnings`, which can turn warnings into errors.
+    They are the whole of `jax.config`, with the values of this thread, and the global switches of
+    other libraries, such as the filters of `warnings`, which can turn warnings into errors.
     """
     found = dict(all_settings())
     for name, module, path, default in _SWITCHES:

@@ -135,7 +135,7 @@ def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding
         if match is not None and match.shape == leaf.shape:
             shardings.append(match.sharding if _is_committed(match) else scalars)
         else:
-            # The size decides: adafactor has leaves of shape (1,) where it keeps nothing.
+            # Compare sizes, not shapes: adafactor has leaves of shape (1,) where it keeps nothing.
             shardings.append(scalars if leaf.size == 1 else None)
     return shardings
 

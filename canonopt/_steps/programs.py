@@ -244,8 +244,8 @@ class Calls:
     def __init__(self) -> None:
         self._by_kind: dict[Hashable, _Use] = {}
         self._last: _Use | None = None
-        # If the last two calls ran the same program, it is tried first: trying costs less than
-        # reading the arguments, but 0.8 ms if it fails.
+        # If the last two calls ran the same program, it is tried first: that is faster than to look
+        # the program up by the arguments, but costs 0.8 ms if it fails.
         self._steady: _Use | None = None
         self.is_plain = False  # True if `jax.jit` runs the calls with new kinds of arguments
 
