@@ -1235,6 +1235,40 @@ yield make(0.5)[1](x)
     assert values == pytest.approx([1.3, 2.3, 3.5])
 
 
+# --- dataclasses that differ in a field which the step does not name ------------------------------
+
+CONFIG = """
+import dataclasses, copy, operator
+
+@dataclasses.dataclass(frozen={frozen}, order=True)
+class Config:
+    a: float
+    b: float
+    def total(self): return sum(dataclasses.astuple(self))
+    def scaled(self): return self.rate
+    def whole(self): return self
+    rate = property(lambda self: self.b)
+    def __call__(self): return self.b
+    def __float__(self): return self.b
+    def __bool__(self): return self.b > 1
+    def __rmul__(self, x): return x * self.b
+"""
+WHOLE = """\
+c.total() | c.scaled() | c.whole().rate | c.rate | c() | float(c) | 1.0 + bool(c)
+(3.0 if c else 1.0) | sum(dataclasses.astuple(c)) | sum(vars(c).values()) | sum(c.__dict__.values())
+len(f"{c}" * 2) | 1.0 + (c == ref) | 1.0 + (c > ref) | 1.0 + (c in [ref]) | copy.copy(c).rate | max(c, ref).rate
+c | [c][0].rate | (lambda c: c.rate)(c) | dataclasses.replace(c, a=2.0).rate | Config.total(c)
+operator.attrgetter("rate")(c) | getattr(c, "b") | c.total.__func__(c) | (c or ref).rate"""
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("read", WHOLE.replace("\n", " | ").split(" | "))
+def test_a_dataclass_counts_as_a_whole_if_code_may_read_the_whole(read, frozen):
+    step = f"def fit(c, ref): note(jit(lambda x: x * ({read})), 1.0)"
+    fits = (f"fit(Config(1.0, {b}), Config(1.0, 1.0))" for b in (1.0, 22.0, 1.0))
+    agreed(Program((CONFIG.format(frozen=frozen), step, *fits)))
+
+
 # --- a notebook that is run again ----------------------------------------------------------------
 
 CELL = """
