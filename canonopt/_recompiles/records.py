@@ -649,6 +649,24 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     return f"{what}. {first.fix}{''.join(more)}"
 
 
+def reading_of(
+    function: Any, args: tuple, kwargs: dict[str, Any], before: Reading | None = None
+) -> Reading:
+    """Return a `Reading` (key and facts) of a function and its static arguments, without a run."""
+    leaves, structure = jtu.tree_flatten((args, kwargs))
+    static = [leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray)]
+    return read_call(function, (structure, *static), before=before, explain=True)
+
+
+def _why_arguments_not_shared(function: Any, args: tuple, kwargs: dict[str, Any]) -> str | None:
+    """Return why `canonopt.jit` would not share a function for what the arguments lead to."""
+    with contextlib.suppress(Exception):
+        reading = reading_of(function, args, kwargs)
+        for each in reading.incomparable[: reading.stops]:
+            return f"an argument leads to {text_of(each.part)}, which {each.why}. {each.fix}"
+    return None
+
+
 # --- calls ----------------------------------------------------------------------------------------
 
 
@@ -778,6 +796,9 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     call.clearings = clearings_so_far()
     is_ours = call.is_jitted_by_canonopt
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
+    if is_ours and not (miss.is_shared or leaf.why_not_shared):
+        why = _why_arguments_not_shared(function, args, kwargs)
+        leaf = attrs.evolve(leaf, why_not_shared=why)
     if leaf.is_shared:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}

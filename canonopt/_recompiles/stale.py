@@ -28,7 +28,7 @@ import jax
 import jax.core
 import numpy as np
 
-from .._identity import Reading, all_inside, read, read_call
+from .._identity import Reading, all_inside, read
 from .._jax_internals.functions import functions_inside, innermost, name_of, users_function
 from .._jax_internals.hits import CachedCall, function_called, hits
 from .._jax_internals.jaxprs import is_same_program
@@ -56,6 +56,7 @@ from ..errors import (
     StaleReadError,
 )
 from .differences import listed, shortened
+from .records import reading_of
 from .rules import MOST
 
 # --- what a function reads ------------------------------------------------------------------------
@@ -103,7 +104,7 @@ class Reads:
 
     - `codes`: the code of these functions.
     - `has_effects`: whether the functions print, write into a log or, in a library, change
-        something. `_reading` finds other effects.
+        something. `reading_of` finds other effects.
     """
 
     def __init__(
@@ -365,15 +366,6 @@ def _names(fn: Any) -> tuple[str, ...]:
     """Return the names of the positional parameters of a function."""
     code = attribute(fn, "__code__")
     return code.co_varnames[: code.co_argcount] if isinstance(code, types.CodeType) else ()
-
-
-def _reading(
-    function: Any, args: tuple, kwargs: dict[str, Any], before: Reading | None = None
-) -> Reading:
-    """Return a `Reading` (key and facts) of a function and its static arguments, without a run."""
-    leaves, structure = jax.tree.flatten((args, kwargs))
-    static = [leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray)]
-    return read_call(function, (structure, *static), before=before, explain=True)
 
 
 def _is_impure(reading: Reading) -> bool:
@@ -784,7 +776,7 @@ class StaleWatch:
                 program = None if cached.is_shared else self._programs.get(jaxpr)
                 if program is None:
                     users = users_call(*cached.call)[:3]
-                    reads, reading = reads_of_call(*users), _reading(*users)
+                    reads, reading = reads_of_call(*users), reading_of(*users)
                     # The trace was not watched, so what it changed is not known.
                     may_change = reading.stores or _is_impure(reading)
                     has_effects = reads.has_effects or may_change
@@ -806,7 +798,7 @@ class StaleWatch:
         if not known.is_followed:
             return None
         call = miss.function, miss.args, miss.kwargs
-        return function, known, miss, reads_of_call(*call), _reading(*call)
+        return function, known, miss, reads_of_call(*call), reading_of(*call)
 
     @_noting
     def after_miss(self, noted: tuple[Any, ...], is_new: bool, jaxpr: Any) -> None:
@@ -818,7 +810,7 @@ class StaleWatch:
         if is_new:
             has_effects = reads.has_effects or _is_impure(reading)
             if not has_effects:
-                after = _reading(miss.function, miss.args, miss.kwargs, reading)
+                after = reading_of(miss.function, miss.args, miss.kwargs, reading)
                 has_effects = _words(reading) != _words(after)
             if changes := reads.changes():  # the trace has changed them
                 reads, has_effects = reads.after_trace(changes), True

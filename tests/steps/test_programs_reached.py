@@ -1257,7 +1257,8 @@ WHOLE = """\
 c.total() | c.scaled() | c.whole().rate | c.rate | c() | float(c) | 1.0 + bool(c)
 (3.0 if c else 1.0) | sum(dataclasses.astuple(c)) | sum(vars(c).values()) | sum(c.__dict__.values())
 len(f"{c}" * 2) | 1.0 + (c == ref) | 1.0 + (c > ref) | 1.0 + (c in [ref])
-copy.copy(c).rate | max(c, ref).rate | c | [c][0].rate | (lambda c: c.rate)(c) | dataclasses.replace(c, a=2.0).rate | Config.total(c)
+copy.copy(c).rate | max(c, ref).rate | c | [c][0].rate | (lambda c: c.rate)(c)
+dataclasses.replace(c, a=2.0).rate | Config.total(c)
 operator.attrgetter("rate")(c) | getattr(c, "b") | c.total.__func__(c) | (c or ref).rate"""
 
 
