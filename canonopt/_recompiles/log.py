@@ -201,7 +201,8 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
             cleared += again
         elif told:
             causes.append(_cause(again, told))
-        if told := several_shapes([str(shapes) for shapes in reversed(first)]):
+        shapes = dict.fromkeys(_DEVICE.sub("", str(shapes)) for shapes in reversed(first))
+        if told := several_shapes([*shapes]):
             others[name] = told, [e for e in first.values() if e.compiled_again]
     if others:
         told, _ = max(others.values(), key=lambda each: len(each[1]))
@@ -213,6 +214,9 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         told = Cause(note="the caches of JAX were cleared", hints=(CLEARED,))
         causes.append(_cause(cleared, told))
     return causes
+
+
+_DEVICE = re.compile(r" on device \d+")
 
 
 def several_shapes(shapes: Sequence[str]) -> Cause | None:

@@ -809,14 +809,23 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
 
 
 def shapes_of_miss(miss: Miss) -> str:
-    """Return the arrays and the static values that an operation of JAX was given, as text."""
+    """Return the arrays and the static values that an operation of JAX was given, as text.
+
+    Arrays that are committed to another device than the first have their device in the text.
+    """
     given = [*enumerate(miss.args), *miss.kwargs.items()]
     traced = [value for name, value in given if not miss.is_static(name)]
     leaves = map(in_batch, jtu.tree_leaves(traced))
     static = [value for name, value in given if miss.is_static(name)]
-    texts = [array_text(a) if hasattr(a, "shape") else type(a).__name__ for a in leaves]
+    texts = [array_text(a) + _on(a) if hasattr(a, "shape") else type(a).__name__ for a in leaves]
     runs = [(text, len([*run])) for text, run in itertools.groupby((*texts, *map(text_of, static)))]
     return ", ".join(f"{n} of {text}" if n > 1 else text for text, n in runs) or "nothing"
+
+
+def _on(array: Any) -> str:
+    where = getattr(array, "sharding", None) if getattr(array, "committed", False) else None
+    (device, *others) = where.device_set if isinstance(where, Sharding) else jax.devices()[:1]
+    return "" if others or device == jax.devices()[0] else f" on device {device.id}"
 
 
 # The transformation around a call, by the class name of the tracers in its arguments. The keys are

@@ -55,7 +55,7 @@ jax.jit(step)(ones(3))
 ### seconds of recompiles that are not kept are lost too
 from canonopt._recompiles.log import MAX_ENTRIES
 step = jax.jit(fresh()[0])
-for size in range(1, MAX_ENTRIES + 3): jax.eval_shape(step, ones(size))
+for size in range(1, MAX_ENTRIES + 3): step(ones(size))
 = len(log.functions) == 1
 found = log.functions[0]
 = len(found.entries) == MAX_ENTRIES
@@ -329,6 +329,16 @@ def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many(
         counts.append([cause.note for cause in causes])
     note = "the shapes are the same: a constant or a function in it differs each time"
     assert (counts[:2], note in counts[2]) == ([[], [note]], False)
+
+
+def test_operations_on_several_devices_are_no_alarm():
+    jax.clear_caches()
+    xs = [jax.device_put(array(3), device) for device in jax.devices()]
+    with canonopt.compile_log() as log:
+        for i, x in enumerate(xs):
+            jax.lax.slice(x, (i % 2,), (3,))  # one slice for each device
+    line, causes = line_of(log, "one slice for each device")
+    assert (line.compiles, causes) == (len(xs), [])
 
 
 # --- libraries ----------------------------------------------------------------------------------
