@@ -29,6 +29,7 @@ import optax
 import pydantic
 import pytest
 from beartype import beartype
+from jax.experimental import sparse  # noqa: F401  of the bodies below
 from jaxtyping import Array, Float, jaxtyped
 
 import canonopt
@@ -484,6 +485,9 @@ def step(w):
     place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     return jax.lax.with_sharding_constraint(w - x, place)
 return jit(step)(jnp.zeros_like(x))
+### a sparse matrix
+x = make_data(key)[0]
+return jit(lambda matrix, x: x @ matrix)(sparse.BCOO.fromdense(jnp.eye(3)), x)
 ### settings in a namespace, captures
 settings = types.SimpleNamespace(rate=0.5, x=make_data(key)[0])
 return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))

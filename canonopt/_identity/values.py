@@ -231,7 +231,8 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add_class(kind)
         # JAX compares `static` with the static data of an earlier call, which may have changed
         # since. So mutable parts have the mode "held".
-        if is_module_class(kind):  # `static` is a tuple that the structure keeps
+        # Only the structure has the static data of an Equinox module, or of JAX's sparse matrices.
+        if is_module_class(kind) or kind.__module__.startswith("jax."):
             _read_static(reader, static)
         else:  # for a dict, `static` is a new list of its keys
             reader.add(tuple(static) if kind is dict else static, "held")
@@ -241,7 +242,7 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _read_static(reader: Reader, static: Any) -> None:
-    """Read the static data of an Equinox module: tuples, with dicts that do not change."""
+    """Read static data of which nobody has the containers: tuples, with dicts."""
     if type(static) is tuple:
         reader.out.append(len(static))
         for part in static:
