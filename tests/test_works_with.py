@@ -12,12 +12,10 @@ import hydra
 import jax
 import jax.numpy as jnp
 import jaxtyping
-import numpy as np
 import optax
 import pydantic
 import pytest
 import tyro
-from flax import nnx
 from ml_collections import ConfigDict, FrozenConfigDict, config_dict
 from omegaconf import OmegaConf
 
@@ -299,34 +297,3 @@ def test_a_wrapper_of_optax_calls_a_factory_with_tracers():
         state.hyperparams["learning_rate"] = jnp.asarray(value, jnp.float32)
         assert step(PARAMS, state)[0]["w"][0] == jnp.float32(-value)
     assert (count.traces, count.compiles) == (1, 1)
-
-
-# --- Flax -----------------------------------------------------------------------------------------
-
-OF_FLAX = {
-    "a rate": lambda lib, rate: lib.adam(rate),
-    "a chain": lambda lib, rate: lib.chain(lib.clip(1.0), lib.adamw(rate)),
-    "a schedule": lambda lib, rate: lib.sgd(lib.cosine_decay_schedule(rate, 10)),
-    "hyperparameters in the state": lambda lib, rate: lib.inject_hyperparams(lib.sgd)(rate),
-}
-
-
-@pytest.mark.parametrize("build", OF_FLAX.values(), ids=OF_FLAX)
-@pytest.mark.parametrize("traced", [canonopt.dynamic, jnp.float32], ids=["dynamic", "array"])
-def test_an_optimizer_of_nnx_has_a_traced_rate_as_data(build, traced):
-    def train(model, optimizer):
-        optimizer.update(model, nnx.grad(lambda model: jnp.sum(model(jnp.ones(2)) ** 2))(model))
-
-    def kernels(lib, rates, step):
-        for rate in rates:
-            model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
-            optimizer = nnx.Optimizer(model, build(lib, rate), wrt=nnx.Param)
-            for _ in range(3):
-                step(model, optimizer)
-            yield model.kernel[...]
-
-    step, count = counted(train, nnx.jit)
-    found = [*kernels(canonopt, map(traced, (0.1, 0.2)), step)]
-    assert (count.traces, count.compiles) == (1, 1)
-    for ours, theirs in zip(found, kernels(optax, (0.1, 0.2), train), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)

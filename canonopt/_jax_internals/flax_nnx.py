@@ -65,5 +65,7 @@ def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: Mod
         is_of_flax = str(key).startswith("_pytree__")
         if type(value).__name__ == "NodeAttr":
             _walk(inner, nodes, attributes, ([], children) if is_of_flax else parts)
+        elif type(value).__name__ == "LeafAttr":  # an array, and not a variable
+            children.append((inner, None))
         elif hasattr(value, "value") and not is_of_flax:
             static.append((inner, value.value))

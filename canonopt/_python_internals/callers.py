@@ -126,6 +126,13 @@ class Caller:
     through: frozenset[str] = frozenset()
     place: str = ""  # the place of the call, as `file:line`
 
+    @property
+    def library(self) -> str:
+        """Return the name of a library, other than JAX and Equinox, that the call came through."""
+        packages = {module.partition(".")[0] for module in self.through}
+        libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
+        return min(libraries, default="")
+
     def with_modules(self, code: str) -> str:
         """Return missing imports, then `code` with the caller's names for `{jnp}` and the like."""
         imports = ""

@@ -7,7 +7,6 @@ compares a new call with the nearest earlier call.
 import functools
 import itertools
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from .records import (
     FUNCTION,
     GIVEN,
     JIT,
+    NOTHING,
     OPTION,
     TRANSFORMS,
     UNNAMED_STATIC,
@@ -448,9 +448,7 @@ class Difference:
     def is_jitted_elsewhere(self) -> bool:
         """Return True if a library jits the function, JAX jits a wrapper, or the user lowers it."""
         new = self.new
-        packages = {module.partition(".")[0] for module in new.caller.through}
-        libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
-        return bool(libraries or new.wrapper or new.is_lowered)
+        return bool(new.caller.library or new.wrapper or new.is_lowered)
 
     @property
     def may_take_our_jit(self) -> bool:
@@ -505,9 +503,9 @@ class Difference:
         if self.parameter and leaves.get(optimizer, _MISSING).is_of_optax:
             words += ", in an optimizer built entirely from canonopt in place of optax"
         holder = leaves.get(optimizer.rpartition(".")[0])
-        if self.is_of_flax:  # nnx holds a spec with a dynamic number as data
-            return words
-        if holder is not None and holder.type.endswith("TrainState"):
+        if self.is_of_flax:
+            words += ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
+        elif holder is not None and holder.type.endswith("TrainState"):
             words += ", in a subclass of TrainState that says `tx: object = "
             words += "struct.field(pytree_node=True)`"
         elif holder is not None and holder.kind == "node":
@@ -619,14 +617,19 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
 def _differing(old: Call, new: Call) -> Iterator[Difference]:
     # A node comes before its children, which are left out if the node differs or is missing.
     gone: set[str] = set()
+    one, other = (call.leaves.get(JIT, NOTHING).token for call in (old, new))
+    # Equinox gives `jax.jit` options of its own.
+    is_filtered = one != other and (old.is_filtered or new.is_filtered)
     for path in (*old.leaves, *(path for path in new.leaves if path not in old.leaves)):
         before, after = old.leaves.get(path), new.leaves.get(path)
         if path == TRANSFORMS or (gone and is_inside(path, gone)):
             continue
+        if is_filtered and path.startswith(OPTION):
+            continue
         if before is None or after is None:
             # If only one call has an argument, the argument's own path shows that. `canonopt.jit`
             # compares more settings than a call of another jit records.
-            is_more = JIT in gone and path.startswith(CONTEXT)
+            is_more = path == JIT or (one != other and path.startswith(CONTEXT))
             if path.startswith((GIVEN, OPTION)) or is_more:
                 continue
         elif before is after or _is_same(before, after):

@@ -74,7 +74,7 @@ from ..errors import ARRAY, INNER_JIT, Incomparable
 # Paths, and beginnings of paths, that lead to no argument. A report leaves out the beginnings.
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
-TRANSFORMS, CACHE, JIT = "<transforms>", "<cache>", f"{OPTION}jit"
+TRANSFORMS, CACHE, JIT = "<transforms>", "<cache>", f"{CONTEXT}jit"
 
 STEPS = re.compile(r"[.\[][^.\[]*")  # one step of a path, such as `.lr` or `[0]`
 
@@ -803,8 +803,9 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}
     theirs, name = ("equinox", "filter_jit") if miss.filtered else ("jax", "jit")
-    jit = text_leaf(f"{'canonopt' if is_ours else theirs}.{name}")
-    call.leaves = {FUNCTION: leaf, JIT: jit, **around, **call.leaves}
+    jit = f"{'canonopt' if is_ours else theirs}.{name}"
+    jit = f"{jit} in {call.caller.library}" if call.caller.library else jit
+    call.leaves = {FUNCTION: leaf, **around, **call.leaves, JIT: text_leaf(jit)}
     return call
 
 

@@ -22,7 +22,6 @@ import numpy as np
 from .._identity import HoldsArray, Mode, Table, Watched, read
 from .._jax_internals.tracing import makes_tracers
 from .._optax_compat import is_transformation
-from .._python_internals.namespaces import loaded
 from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from .double_float import converted
@@ -232,7 +231,7 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     key = (token_of(factory), new.types, reading.key)
     template = _templates.get(key) if reading.is_comparable else None
     if template is not None and all(isinstance(child, Dynamic) for child in children):
-        return _put_together(_known_to_flax(template), children)
+        return _put_together(template, children)
     # The factory is called here for its errors and its warnings, and for the type of its result.
     deferred = Deferred(factory, None, flat=(tuple(map(_first_member, children)), new))
     new.cls = _dynamic_class_for(class_for(factory, deferred.build()))
@@ -244,14 +243,7 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
         new.is_interned = True
         new = _templates.setdefault(key, new)
     is_whole = all(map(operator.is_, deferred.flat[0], children))
-    return _put_together(_known_to_flax(new), children, deferred.made if is_whole else None)
-
-
-def _known_to_flax(template: Template) -> Template:
-    """Let Flax, once it is imported, keep specs of the template's class as data, like arrays."""
-    if register := loaded("flax.nnx", "register_data_type"):
-        register(template.cls)  # an `nnx.Optimizer` would refuse arrays in a static attribute
-    return template
+    return _put_together(new, children, deferred.made if is_whole else None)
 
 
 def _holds_array(value: Any) -> bool:

@@ -677,7 +677,8 @@ step = nnx.jit(lambda optim, x: x)
 model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
 step = nnx.jit(lambda optim, x: x)
 for lr in (0.1, 0.2): step(nnx.Optimizer(model, canonopt.sgd(lr), wrt=nnx.Param), 1.0)
-= hint: write canonopt.dynamic(number) for optim.tx.learning_rate: then a new value does not
+= hint: write canonopt.dynamic(number) for optim.tx.learning_rate, in a subclass of nnx.Optimizer
+=| that says `tx: object = nnx.data()`: then a new value does not retrace
 ### a rate in a step that donates its arguments
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0], donate="all")
 for lr in (0.1, 0.2):
@@ -734,7 +735,16 @@ for _ in range(3): make([1.0]).update(1.0)
 ### a function under both jits
 def step(x): return x * 2
 jax.jit(step)(1.0), canonopt.jit(step)(1)
-= expected: only 2 programs, which differ in jit: options: jax.jit -> canonopt.jit (also x)
+= expected: only 2 programs, which differ in jit: context: jax.jit -> canonopt.jit (also x)
+### a function under the jits of JAX and of Equinox
+def step(x): return x * 2
+jax.jit(step)(ones := jnp.ones(2)), eqx.filter_jit(step)(ones)
+= expected: only 2 programs, which differ in jit: context: jax.jit -> equinox.filter_jit
+### a function under both jits and another setting
+def step(x): return x * 2
+with jax.default_matmul_precision("float32"): jax.jit(step)(1.0)
+canonopt.jit(step)(1.0)
+= jax_default_matmul_precision: context: float32 -> None
 ### shapes that are asked for before the first call
 step = jax.jit(lambda x, sums: (x, sums))
 jax.eval_shape(step, 1.0, None)

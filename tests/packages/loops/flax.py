@@ -2,8 +2,9 @@
 
 Write `canonopt.adam(1e-3)`.
 
-`nnx.Optimizer` holds the optimizer as a static value. A spec with `canonopt.dynamic` in it is
-data, for [a rate for each trial](recipes.md#a-rate-for-each-trial-with-flax-nnx).
+`nnx.Optimizer` holds the optimizer as a static value, and refuses a spec with `canonopt.dynamic`
+in it. For another learning rate in each trial, declare `tx` as data, as on the page of
+[recipes](recipes.md#a-rate-for-each-trial-with-flax-nnx).
 """
 
 import jax
