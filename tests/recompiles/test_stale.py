@@ -660,6 +660,15 @@ def test_confirming_counts_as_no_trace():
     assert step._cache_size() == 1
 
 
+def test_programs_are_the_same_whichever_equal_integers_are_one_object():
+    def traced(*sizes):  # Python has one object for each integer up to 256
+        return jax.make_jaxpr(lambda x: [jax.lax.broadcast(x, (n,)) for n in sizes])(1.0), ()
+
+    size, other = int("300"), int("300")
+    assert is_same_program(traced(size, size), traced(size, other))
+    assert not is_same_program(traced(size, size), traced(size, 301))
+
+
 def test_a_cause_is_told_from_what_always_changes(monkeypatch):
     state, runs = types.SimpleNamespace(step=0), []
 
