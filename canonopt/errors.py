@@ -191,7 +191,7 @@ UNKNOWN_JIT = Reason(
 )
 IDENTITY_TEST = Reason(
     "compares objects with `is`",
-    "Compare with `==`, or with None, a class or a sentinel, or make the function once.",
+    "Write `==`, or `is` with None, a class or a sentinel. Or make the function once.",
 )
 FINDS = Reason(
     "may look up or order objects by identity, as a set does",
@@ -246,7 +246,7 @@ def rebindable(name: str) -> Reason:
 
 
 OF_LIBRARY = Reason(
-    "was made by a library and keeps a variable that it may rebind",
+    "was made by a library, and a variable in it may be rebound",
     "Make it with canonopt in place of optax, or once, at the top level of a module.",
 )
 

@@ -107,7 +107,7 @@ def _add_options(doctor: argparse.ArgumentParser) -> None:
     add("--json", metavar="FILE", help="also write the report as JSON")
     text = "also write a timeline that https://ui.perfetto.dev opens"
     add("--perfetto", metavar="FILE", help=text)
-    text = "keep what each process writes, in one file for each process"
+    text = "keep the records of the run, in one file for each process"
     add("--streams", metavar="FOLDER", help=text)
     # Both options take all arguments that follow.
     add("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

@@ -163,7 +163,7 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 
 
 class _Guard:
-    """Wraps a module's function inside of a partial. The partial pickles if the function does."""
+    """Wraps an importable function in a partial. The partial pickles if the function does."""
 
     __wrapped__: Any
 
@@ -196,7 +196,7 @@ class _Guard:
 def described(
     fn: Any, found: Incomparable, as_text: Callable[[Any], str] | None = None
 ) -> tuple[str | None, str]:
-    """Return the path in `fn` to the incomparable part, and a phrase that names the part."""
+    """Return the path in `fn` to `found.part`, and a phrase that names the part."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = (as_text or _text)(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."

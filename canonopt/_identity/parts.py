@@ -316,7 +316,7 @@ class Copy:
         self.made = self._copy(fn)
 
     def is_unchanged(self) -> bool:
-        """Return True if each function, container and instance in the copy still has its parts."""
+        """Return True if each copy of a function, container or instance has the parts it got."""
         return all(_is_same([*kind.items(made)], then) for made, kind, then in self._filled)
 
     def _copy(self, value: Any) -> Any:

@@ -141,7 +141,7 @@ class Reading:
     reads_data: bool = False  # whether some of what can change is data, not only code
     stores: bool = False  # whether code may change something that exists before it runs
     captures_arrays: bool = False  # whether parts that can be copied hold arrays
-    # How code that was read may tell a tracer from an array without an error, or keep a tracer.
+    # Says which code may tell a tracer from an array without an error, or keep a tracer.
     tells_tracers: str = ""
     # The parts that are likely to differ in another build, if `explain` is True.
     incomparable: list[Incomparable] = dataclasses.field(default_factory=list)
@@ -673,7 +673,7 @@ class Reader:
         return False
 
     def note_passed(self, cls: type) -> None:
-        """Note that code may pass on a mutable instance of a user's class."""
+        """Record that code may pass on a user's object that may change."""
         is_by_identity = cls.__hash__ is object.__hash__
         self.reading.passes_objects |= is_by_identity and not is_library_class(cls)
 

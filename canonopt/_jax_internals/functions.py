@@ -198,7 +198,7 @@ def name_of(function: Any) -> str:
     """Return the name of a function, or of the first function inside it that has one."""
     chain = _wrapped_by(function)
     names = (attribute(each, "__name__") for each in chain)
-    # `jax.jit` calls a function without a name `<unnamed function>`.
+    # `jax.jit` names a nameless function `<unnamed function>`.
     name = next((name for name in names if name not in (None, "<unnamed function>")), None)
     return str(name or type(chain[-1]).__name__)
 

@@ -79,7 +79,7 @@ def _installed_with(record: pathlib.Path) -> frozenset[str]:
 
 @functools.cache
 def _names_canonopt(top: str) -> bool:
-    """Return True if a file that was installed with the package at `top` names canonopt.
+    """Return True if code installed with the package at `top` has the text "canonopt".
 
     Reads the files, so that the result does not depend on earlier imports and calls.
     """

@@ -354,7 +354,7 @@ class _Guard(_Alarm):
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         if entry.traced and entry.error is None and not self._is_allowed(log):
-            # If an outer trace began before the block, this trace is no program, but counts as one.
+            # Inside a trace that began before the guard, this trace adds no program: count one.
             self._check(log, entry, max(_programs(log), 1), "traced")
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:

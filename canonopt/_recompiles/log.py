@@ -253,7 +253,7 @@ def repeated_operation(name: str, count: int) -> Cause | None:
     if name in ("scan", "while", "cond", "_piecewise"):
         note = f"the shapes are the same: {name} gets another function or length each time"
         return Cause(note=note, hints=(f"{_WHOLE}, or use one function and one length",))
-    note = "the shapes are the same: a constant or a function in it differs each time"
+    note = f"the shapes are the same: {name} gets another constant or function each time"
     return Cause(note=note, hints=(_WHOLE,)) if count >= HANDFUL else None
 
 

@@ -276,7 +276,7 @@ class Budget:
     """
 
     parts: int = 1000
-    words: int = 30_000  # the items of digests, which are tuples
+    words: int = 30_000  # how many items `Leaf.digest`s may have
     seen: set[int] = attrs.field(factory=set)  # the ids of values whose parts are recorded
     own: Collection[str] = ()  # the names of the parts of the value itself
     # How `read` reads the value and its parts, except parts of globals. In "held", the identity of

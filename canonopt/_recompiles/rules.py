@@ -196,7 +196,7 @@ RULES: list[Rule] = [
     Rule(
         lambda d: d.parameter and d.after.is_of_float,
         "write canonopt.dynamic(number) for {d.path}{d.for_dynamic}: then a new value does not "
-        "retrace. Or give it one value",
+        "retrace. Or keep one value",
         lambda d: _with_dynamic_number(d),
     ),
     Rule(
@@ -362,7 +362,7 @@ def wanted(d: Difference) -> int:
         bare = [re.sub("'[^']*'", "", mesh) for mesh in (one, other)]
         is_of_two_places = bare[0] != bare[1] if one and other else one == other
         return HANDFUL if is_of_two_places else 1
-    if d.is_of_nodes:  # two models are wanted, but not one value in two containers
+    if d.is_of_nodes:  # the user wants two models, but not a list and then a tuple
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
     # A step returns its state, so in a state only shapes may differ, or leaves that were frozen.
     is_choice = d.kind in ("shape", "none") or d.is_missing

@@ -254,7 +254,7 @@ class Reads:
                 self._add_parts(find, value, path)
 
     def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
-        """Yield each part of a value that may be read: how to get it, the part and its name."""
+        """Yield each part of `value` that code may read: its getter, the part and its name."""
         if isinstance(value, types.FunctionType):
             yield from self._read_by(value)
         if isinstance(value, types.FunctionType | functools.partial):

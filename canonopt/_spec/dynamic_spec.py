@@ -221,8 +221,8 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     except HoldsArray:  # such as an array in a frozen dataclass
         names = [name for name, value in parameters.items() if _holds_array(value)]
         raise DynamicSpecError(
-            f"{', '.join(names)} of {factory.expression} holds an array or a canonopt.dynamic "
-            "number in an object that is not a pytree.",
+            f"In {', '.join(names)} of {factory.expression}, an object holds an array or a "
+            "canonopt.dynamic number and is not a pytree.",
             "Pass the number as an argument of its own, or make the class an equinox.Module or a "
             "NamedTuple.",
             path=names[0],

@@ -516,7 +516,7 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
 def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
     parameters, defaults = factory.signature.parameters, factory.signature.defaults
-    # tyro makes a flag of each field: of this type, or of the value's type if this is `Any`.
+    # The type of tyro's flag for each field. For `Any`, tyro takes the value's type.
     kinds: dict[str, Any] = {n: number_or_none(p.annotation) for n, p in parameters.items()}
 
     @functools.cache

@@ -464,9 +464,9 @@ def _trace(
     else:
         program.template = template
         return None, tracing.output
-    # With captured arrays, the trace may have left tracers in a copy or a new object, so `jax.jit`
-    # traces again. But a trace that has changed the user's objects does not run again, unless it
-    # returns a new object.
+    # If arrays are captured, copied or new objects may hold tracers of this trace, so `jax.jit`
+    # traces again. It does not if this trace has changed the user's objects, unless the output has
+    # new objects.
     is_left = bool(reading.arrays) and (is_same or template is None)
     return reason, None if is_left else tracing.output
 

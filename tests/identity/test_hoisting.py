@@ -434,7 +434,7 @@ return function
 ### a schedule of Optax
 return captured(optax.cosine_decay_schedule(0.1, 100))
 = its captured variable 'value', function cosine_decay_schedule.<locals>.schedule, was made by a
-= library and keeps a variable that it may rebind\. Make it with canonopt in place of optax, or
+= library, and a variable in it may be rebound\. Make it with canonopt in place of optax, or
 = once, at the top level of a module\.
 ### attributes
 function = captured(1)

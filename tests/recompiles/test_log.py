@@ -327,7 +327,7 @@ def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many(
         line, causes = line_of(log, "constants")
         assert line.compiles >= (last - 3) * len(shapes)
         counts.append([cause.note for cause in causes])
-    note = "the shapes are the same: a constant or a function in it differs each time"
+    note = "the shapes are the same: integer_pow gets another constant or function each time"
     assert (counts[:2], note in counts[2]) == ([[], [note]], False)
 
 

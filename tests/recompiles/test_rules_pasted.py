@@ -154,7 +154,7 @@ for _ in range(2):
 # write: optim = optim.replace(**{'args[1].learning_rate': \
 canonopt.dynamic(optim.args[1].learning_rate)})
 # hint: write canonopt.dynamic(number) for tx.args[1].learning_rate: then a new value does not \
-retrace. Or give it one value
+retrace. Or keep one value
 @eqx.filter_jit
 def step(grads, opt_state, tx):
     return tx.update(grads, opt_state, grads)
@@ -166,7 +166,7 @@ for lr in (0.1, 0.2):
 ### a spec with learning rates of NumPy
 # write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
 # hint: write canonopt.dynamic(number) for tx.learning_rate: then a new value does not retrace. \
-Or give it one value
+Or keep one value
 @eqx.filter_jit
 def step(grads, tx):
     return tx.update(grads, tx.init(grads), grads)[0]
