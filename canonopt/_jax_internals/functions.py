@@ -286,8 +286,8 @@ def call_of_pmap(
     """
     inside = functions_inside(function)
     held = [attribute(inner, "__self__") for inner in inside]
-    closures = (inner for inner in inside if isinstance(inner, types.FunctionType))
-    held += (value for inner in closures for value in captured_by(inner).values())
+    of_jax = (f for f in inside if isinstance(f, types.FunctionType) and _is_of_library(f))
+    held += (value for inner in of_jax for value in captured_by(inner).values())
     wrapped = [value for value in held if hasattr(type(value), "call_wrapped")]
     transforms = [(w, transform, given) for w in wrapped for transform, given in w.transforms]
     held += (value for *_, given in transforms for value in given)
@@ -305,7 +305,10 @@ def call_of_pmap(
             values |= dict(zip(dynamic, args, strict=False))
             every = tuple(value for _, value in sorted(values.items()))
             return one.f, every, kwargs, numbers.__contains__
-    return users_function(function), args, kwargs, lambda _: False
+    partial = next((f for f in inside if isinstance(f, functools.partial)), None)
+    mapped = users_function(function)
+    given = partial if partial is not None and partial.func is mapped else mapped
+    return given, args, kwargs, lambda _: False
 
 
 def is_jitted_inside(function: Any) -> bool:

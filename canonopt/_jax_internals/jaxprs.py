@@ -70,9 +70,7 @@ def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = 
     ours, theirs = [*map(_values, _constants(one))], [*map(_values, _constants(other))]
     held = [_values(each) for array in changed for each in _held_for(array)]
     is_changed = any(np.may_share_memory(v, array) for v in theirs for array in held)
-    # How often equal numbers are there differs with what JAX has cached: each counts once.
-    one, other = (list(dict.fromkeys(map(_exact, each))) for each in (ours, theirs))
-    return not is_changed and one == other
+    return not is_changed and [*map(_exact, ours)] == [*map(_exact, theirs)]
 
 
 def _held_for(array: np.ndarray) -> Sequence[Any]:
@@ -152,38 +150,54 @@ def is_program(value: Any) -> bool:
 def values_in(program: Any) -> Iterator[Any]:
     """Yield a program, its inner programs, their constants, and functions with captured values.
 
-    Leaves out the attributes of the user's other objects, which may be anything under any name.
+    Leaves out the attributes of the user's other objects, which may be anything under any name, and
+    numbers among the parameters of an operation, which are in the text of the program.
     """
     seen: dict[int, Any] = {}
-    pending = [program]
+    pending: list[tuple[Any, bool]] = [(program, False)]  # with True for what the text shows
     while pending:
-        value = pending.pop()
+        value, is_shown = pending.pop()
+        if isinstance(value, int | float | complex):  # Python has one object for each small integer
+            if not is_shown:
+                yield value
+            continue
         if id(value) in seen:
             continue
         seen[id(value)] = value
         yield value
-        if isinstance(value, tuple | list):
-            pending += value
-        elif isinstance(value, dict):
-            pending += value.values()
-        elif isinstance(value, functools.partial):
-            pending += (value.func, *value.args, *value.keywords.values())
-        elif isinstance(value, types.MethodType):
-            pending += (value.__func__, value.__self__)
-        elif isinstance(value, types.FunctionType):
-            pending += (*captured_by(value).values(), *(value.__defaults__ or ()))
-        elif not _is_of_library(value):
-            continue
-        elif hasattr(value, "eqns"):
-            for equation in value.eqns:
-                pending += equation.params.values()
-                pending += (x.val for x in equation.invars if hasattr(x, "val"))
-            pending += getattr(value, "consts", ())
-        elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
-            pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
-        elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
-            pending.append(value.__wrapped__)
-        elif hasattr(value, "callback_func"):  # a callback, for example of `jax.pure_callback`
-            pending.append(value.callback_func)
-        elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
-            pending += vars(value).values()  # as for `equinox.filter_custom_vjp`
+        inside, is_shown = _inside(value), is_shown and isinstance(value, tuple | list | dict)
+        pending += ((each, is_shown or is_parameter) for each, is_parameter in inside)
+
+
+def _inside(value: Any) -> Iterator[tuple[Any, bool]]:
+    """Yield the values inside of a value, each with True for a parameter of an operation."""
+    found: list[Any] = []
+    if isinstance(value, tuple | list):
+        found += value
+    elif isinstance(value, dict):
+        found += value.values()
+    elif isinstance(value, functools.partial):
+        found += (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, types.MethodType):
+        found += (value.__func__, value.__self__)
+    elif isinstance(value, types.FunctionType):
+        held = captured_by(value).values()
+        if _is_library_code(value):  # JAX fills a dict with the derivatives that were asked for
+            held = [each for each in held if type(each) is not dict]
+        found += (*held, *(value.__defaults__ or ()))
+    elif not _is_of_library(value):
+        return
+    elif hasattr(value, "eqns"):
+        for equation in value.eqns:
+            yield from ((parameter, True) for parameter in equation.params.values())
+            found += (x.val for x in equation.invars if hasattr(x, "val"))
+        found += getattr(value, "consts", ())
+    elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
+        found += (value.f, value.transforms, getattr(value, "f_transformed", None))
+    elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
+        found.append(value.__wrapped__)
+    elif hasattr(value, "callback_func"):  # a callback, for example of `jax.pure_callback`
+        found.append(value.callback_func)
+    elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
+        found += vars(value).values()  # as for `equinox.filter_custom_vjp`
+    yield from ((each, False) for each in found)

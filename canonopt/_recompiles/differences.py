@@ -186,6 +186,8 @@ class Difference:
         """Return the values in the earlier and in the new call, as texts that differ."""
         if self.is_static:
             return self._static_texts()
+        if self.kind == "options":
+            return cut_to_difference(self.before.text, self.after.text)
         again = ", whose class was defined again" if self.redefined else ""
         return self._text(self.before), self._text(self.after) + again
 

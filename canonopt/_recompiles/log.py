@@ -156,8 +156,6 @@ def _causes(entries: Iterable[Entry]) -> list[Cause]:
 def _cause(entries: list[Entry], told: Cause, every: Sequence[Change] = ()) -> Cause:
     of_all = [entry.told.changes for entry in entries]
     pattern, expected = verdict(of_all, every) if told.changes else (None, None)
-    if all(entry.is_by_hand and entry.error is None for entry in entries):
-        expected = "only traced, as by jax.eval_shape, and not compiled"
     return attrs.evolve(
         told,
         what=_what(entries),
@@ -395,7 +393,13 @@ class FunctionLog(Counts):
         """Return the recompiles and the failed traces, grouped by cause."""
         if self.is_line:
             return _causes_of_line(self.entries)
-        return _causes(e for e in self.entries if e.is_again or e.error)
+        causes = _causes(e for e in self.entries if e.is_again or e.error)
+        if self.compiles or self.cache_hits or not all(e.is_by_hand for e in self.entries):
+            return causes
+        expected = "only traced, as by jax.eval_shape, and not compiled"
+        return [
+            c if c.what.startswith("failed") else attrs.evolve(c, expected=expected) for c in causes
+        ]
 
     def add_trace(self, entry: Entry) -> Entry:
         """Count a trace, and return its entry, or the entry of its trial (see `Entry.is_trial`)."""

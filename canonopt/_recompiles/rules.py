@@ -358,9 +358,9 @@ def wanted(d: Difference) -> int:
         # If only one sharding has a mesh, an array was not put on the mesh: no second mesh exists.
         # If neither has a mesh, each device has its program.
         (_, one), (_, other) = d.before.spec_and_mesh, d.after.spec_and_mesh
-        # JAX makes meshes with other names of the same devices, as in `jax.pmap`.
-        bare = [re.sub("'[^']*'", "", mesh) for mesh in (one, other)]
-        is_of_two_places = bare[0] != bare[1] if one and other else one == other
+        if d.new.wrapper is not None:  # JAX makes meshes of other names for `jax.pmap`
+            one, other = (re.sub("'[^']*'", "", mesh) for mesh in (one, other))
+        is_of_two_places = one != other if one and other else one == other
         return HANDFUL if is_of_two_places else 1
     if d.is_of_nodes:  # the user wants two models, but not a list and then a tuple
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL

@@ -254,6 +254,10 @@ state = flax.jax_utils.replicate({"w": jnp.ones(3)})
 for _ in range(2): state = step(state)
 = state['w']: sharding: P('_device_put_sharded',) of (('_device_put_sharded', 8),), devices
 = hint: put state in one place before the first call
+### a parallel map of a partial
+step = jax.pmap(functools.partial(lambda k, x: k * x, 2.0))
+for dtype in (jnp.float32, jnp.bfloat16): step(jnp.ones((1, 2), dtype))
+= x: dtype: float32[1,2] -> bfloat16[1,2]
 ### a parallel map of functions that are made again
 for _ in range(2): jax.pmap(lambda x: x)(jnp.ones(1))
 = the function itself: function

@@ -407,6 +407,20 @@ step(X)
 _, *values, more, _, hint = reports[0].lines()
 = (len(values), more) == (3, "  and 1 more value")
 = hint == "  hint: pass params to <lambda> as an argument"
+### a gradient that was asked for is no other program
+mode = types.SimpleNamespace(epoch=1)
+step = jax.jit(lambda x: jax.nn.relu(x).sum() if mode.epoch else 1 / 0)
+step(X), jax.grad(step)(X)
+mode.epoch = 2
+step(X)
+= len(reports) == 0
+### an array among others that are equal
+gates = [jnp.asarray(0.0), jnp.asarray(0.0), jnp.asarray(1.0)]
+step = jax.jit(lambda x: sum(gate * x for gate in gates))
+step(X)
+gates[1] = jnp.asarray(1.0)
+step(X)
+= reports.paths == [["gates[1]"]]
 ### a value that matters is found after one that does not
 mode = types.SimpleNamespace(name="train")
 step = jax.jit(lambda x: x * 2.0 if mode.name == "eval" else jax.pure_callback(np.sin, x, x))
