@@ -156,3 +156,12 @@ def test_what_is_known_about_code_does_not_keep_it_alive():
         del function, namespace
     gc.collect()
     assert len(facts_of.known) <= before + 1
+
+
+def test_an_object_that_code_imports_and_uses_is_passed_on():
+    def step(x):
+        from settings_of_this_test import held
+
+        return x * sum(held)
+
+    assert ".held" in facts_of(step.__code__).passed

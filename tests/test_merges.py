@@ -290,16 +290,6 @@ class Settings:
         return square_loss(params, getattr(jnp, self.name)(x), y) * sum(self.sizes)
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    name: str
-    rates: dict
-
-    @property
-    def rate(self):
-        return self.rates["rate"]
-
-
 class Mode(enum.Enum):
     TRAIN = "train"
     TEST = "test"
@@ -476,9 +466,6 @@ return jit(lambda w: w - x * (0.5 if isinstance(made, Trains) else 0.1))(jnp.zer
 (x, y), place = make_data(key), jax.sharding.SingleDeviceSharding(jax.devices()[1])
 step = jit(lambda w: (w - x, {"loss": w.sum()}), out_shardings=(place, {"loss": None}))
 return step(jnp.zeros_like(x))
-### settings with a field that the step does not read, captures
-settings, x = Run(str(key), {"rate": 0.5}), make_data(key)[0]
-return jit(lambda w: w - settings.rate * (w - x))(jnp.zeros_like(x))
 ### a module with the name of an attribute of arrays, captures
 x = make_data(key)[0]
 def step(w):

@@ -20,7 +20,7 @@ from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import is_mock, loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_read_by_name
+from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -290,15 +290,14 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
 
 def _is_by_name(cls: type) -> bool:
     """Return True for a class whose instances count by the attributes that code names."""
-    is_named = has_only_attributes(cls) and cls is not object
-    return is_named and (is_read_by_name(cls) or cls in LOGGERS)
+    is_mutable = has_only_attributes(cls) and not _is_frozen(cls)
+    return is_mutable and cls is not object and (is_plain(cls) or cls in LOGGERS)
 
 
 def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
     if not reader.was_seen(value, mode):
         reader.add_class(type(value))
-        if not _is_frozen(type(value)):
-            reader.enter_mutable(value, mode, mutable(value, is_library_class(type(value))))
+        reader.enter_mutable(value, mode, mutable(value, is_library_class(type(value))))
         reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
     reader.add_instance(value)
 

@@ -695,7 +695,7 @@ class Reader:
         else:
             yield from namespace.get("_member_names_", ())
             is_called = self._constructs_any or id(owner) in self._constructed
-            is_called = is_called or not _is_plain(owner)
+            is_called = is_called or not is_plain(owner)
             yield from (n for n in asked_for(owner) if is_called or n not in _CONSTRUCTORS)
 
     def _add_attribute(self, owner: Any, namespace: Mapping[str, Any], name: str) -> None:
@@ -753,21 +753,16 @@ def _named_in_class(cls: type) -> frozenset[str]:
     return frozenset().union(*map(_named_by, vars(cls).values()))
 
 
-def is_read_by_name(cls: type) -> bool:
-    """Return True for a user's class of whose instances code reads only attributes that it names.
+def is_plain(cls: type) -> bool:
+    """Return True for a user's class whose attributes are read only by code that names them.
 
-    A library may read others of a pytree, of an instance of a subclass of its own class, and of an
-    instance that code passes on.
+    Libraries read the fields of dataclasses, of pytrees and of subclasses of their own classes,
+    and call such classes.
     """
+    has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
     is_own = all(base in _BARE or not is_library_class(base) for base in cls.__mro__)
     is_asked = cls.__getattribute__ is object.__getattribute__
-    return is_own and is_asked and not node_functions(cls)
-
-
-def _is_plain(cls: type) -> bool:
-    """Return True for a user's class that no library calls."""
-    has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
-    return is_read_by_name(cls) and not has_fields
+    return is_own and is_asked and not (has_fields or node_functions(cls))
 
 
 def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:

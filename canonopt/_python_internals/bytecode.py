@@ -241,7 +241,8 @@ def _loaded(instruction: dis.Instruction, code: types.CodeType) -> tuple[str, ..
     opname, name = instruction.opname, instruction.argval
     if _is_attribute(instruction):
         is_call = opname == "LOAD_METHOD" or "NULL|self" in instruction.argrepr
-        return (f".{name}",) if opname.startswith("LOAD") and not is_call else ()
+        is_loaded = opname.startswith(("LOAD", "IMPORT_FROM"))
+        return (f".{name}",) if is_loaded and not is_call else ()
     if opname == "LOAD_FAST" and name in (*code.co_cellvars, *code.co_freevars):
         return ()  # since Python 3.13, `LOAD_FAST` loads the cell for an inner function
     variable = _variable(instruction)
@@ -268,6 +269,8 @@ def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
     opname, name = instructions[i].opname, instructions[i].argval
     if name in TELLS_TRACERS and (opname in _GLOBAL or _is_attribute(instructions[i])):
         return f"uses {name}"
+    if opname == "MATCH_CLASS":
+        return "matches a class"
     if opname == "PUSH_EXC_INFO" and instructions[i + 1].opname != "WITH_EXCEPT_START":
         return "catches errors"
     makes = opname in _TEXTS

@@ -138,7 +138,8 @@ def asked_for(cls: type) -> list[str]:
             (is_dunder(name) or any(name in vars(base) for base in bases))
             and (_is_asked(value) or not name.startswith("_"))
             and not (name in _WRITTEN or isinstance(value, FIELDS))
-            and not _is_made_from_fields(name, value)
+            # Dataclasses and pydantic make these two methods from the fields.
+            and not (name in ("__repr__", "__hash__") and _is_made_by_library(value))
         )
     ]
 
@@ -153,12 +154,8 @@ def _is_asked(value: Any) -> bool:
     return is_method or value is None or isinstance(value, int | float)
 
 
-def _is_made_from_fields(name: str, value: Any) -> bool:
-    """Return True for a method that dataclasses make of the fields, or two methods of pydantic."""
-    if not isinstance(value, types.FunctionType):
-        return False
-    is_of_two = name in ("__repr__", "__hash__") and is_library_function(value)
-    return is_of_two or value.__code__.co_qualname.startswith("__create_fn__.")
+def _is_made_by_library(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and is_library_function(value)
 
 
 def attribute_of(owner: Any, name: str) -> Any:

@@ -369,8 +369,7 @@ def _add_parts(
     if not depth:
         budget.own = {name for name, _ in contents}
     named = budget.by_name.get(id(value))
-    others = () if named is None else {*vars(value)}.difference(named)
-    unread = {f"{kind} {name!r}" for name in others for kind in ("attribute", "field")}
+    unread = () if named is None else [f"attribute {n!r}" for n in vars(value) if n not in named]
     for name, part in contents:
         if not budget.parts:
             return

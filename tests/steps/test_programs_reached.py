@@ -96,6 +96,15 @@ def applied(fn, p): return fn(p)
 
 
 TEXT = r"""
+### a match that tells a tracer from an array
+def made(w):
+    def step(x):
+        match w:
+            case jax.Array(is_ready=_): scale = 1.0
+            case _: scale = 2.0
+        return x * scale + 0 * w.sum()
+    return step
+for i in range(2): yield jit(made(xs + i))(x)
 ### special methods that are no functions
 class Mapped(eqx.Module):
     w: Any
