@@ -4,7 +4,7 @@ import contextlib
 import functools
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -105,10 +105,13 @@ def _text(program: Any) -> str:
     return re.sub(r"0x[0-9a-fA-F]+", "", str(program))
 
 
+_NUMBERS = int | float | complex
+
+
 def _constants(traced: Traced) -> Iterator[Any]:
     """Yield the arrays and numbers in a program, whose text may show only a part of them."""
     for value in values_in(traced):
-        if hasattr(type(value), "__array__") or isinstance(value, int | float | complex):
+        if hasattr(type(value), "__array__") or isinstance(value, _NUMBERS):
             yield value
 
 
@@ -154,50 +157,50 @@ def values_in(program: Any) -> Iterator[Any]:
     numbers among the parameters of an operation, which are in the text of the program.
     """
     seen: dict[int, Any] = {}
-    pending: list[tuple[Any, bool]] = [(program, False)]  # with True for what the text shows
+    pending = [program]
     while pending:
-        value, is_shown = pending.pop()
-        if isinstance(value, int | float | complex):  # Python has one object for each small integer
-            if not is_shown:
-                yield value
+        value = pending.pop()
+        if isinstance(value, _NUMBERS):  # Python has one object for each small integer
+            yield value
             continue
         if id(value) in seen:
             continue
         seen[id(value)] = value
         yield value
-        inside, is_shown = _inside(value), is_shown and isinstance(value, tuple | list | dict)
-        pending += ((each, is_shown or is_parameter) for each, is_parameter in inside)
+        if isinstance(value, tuple | list):
+            pending += value
+        elif isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, functools.partial):
+            pending += (value.func, *value.args, *value.keywords.values())
+        elif isinstance(value, types.MethodType):
+            pending += (value.__func__, value.__self__)
+        elif isinstance(value, types.FunctionType):
+            held = captured_by(value).values()
+            if _is_library_code(value):  # JAX fills a dict with the derivatives that were asked for
+                held = [each for each in held if type(each) is not dict]
+            pending += (*held, *(value.__defaults__ or ()))
+        elif not _is_of_library(value):
+            continue
+        elif hasattr(value, "eqns"):
+            for equation in value.eqns:
+                pending += _without_numbers(equation.params.values())
+                pending += (x.val for x in equation.invars if hasattr(x, "val"))
+            pending += getattr(value, "consts", ())
+        elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
+            pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
+        elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
+            pending.append(value.__wrapped__)
+        elif hasattr(value, "callback_func"):  # a callback, for example of `jax.pure_callback`
+            pending.append(value.callback_func)
+        elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
+            pending += vars(value).values()  # as for `equinox.filter_custom_vjp`
 
 
-def _inside(value: Any) -> Iterator[tuple[Any, bool]]:
-    """Yield the values inside of a value, each with True for a parameter of an operation."""
-    found: list[Any] = []
-    if isinstance(value, tuple | list):
-        found += value
-    elif isinstance(value, dict):
-        found += value.values()
-    elif isinstance(value, functools.partial):
-        found += (value.func, *value.args, *value.keywords.values())
-    elif isinstance(value, types.MethodType):
-        found += (value.__func__, value.__self__)
-    elif isinstance(value, types.FunctionType):
-        held = captured_by(value).values()
-        if _is_library_code(value):  # JAX fills a dict with the derivatives that were asked for
-            held = [each for each in held if type(each) is not dict]
-        found += (*held, *(value.__defaults__ or ()))
-    elif not _is_of_library(value):
-        return
-    elif hasattr(value, "eqns"):
-        for equation in value.eqns:
-            yield from ((parameter, True) for parameter in equation.params.values())
-            found += (x.val for x in equation.invars if hasattr(x, "val"))
-        found += getattr(value, "consts", ())
-    elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
-        found += (value.f, value.transforms, getattr(value, "f_transformed", None))
-    elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
-        found.append(value.__wrapped__)
-    elif hasattr(value, "callback_func"):  # a callback, for example of `jax.pure_callback`
-        found.append(value.callback_func)
-    elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
-        found += vars(value).values()  # as for `equinox.filter_custom_vjp`
-    yield from ((each, False) for each in found)
+def _without_numbers(parameters: Iterable[Any]) -> Iterator[Any]:
+    """Yield the values in the parameters of an operation, and in containers, except numbers."""
+    for value in parameters:
+        if isinstance(value, tuple | list | dict):
+            yield from _without_numbers(value.values() if isinstance(value, dict) else value)
+        elif not isinstance(value, _NUMBERS):
+            yield value

@@ -127,7 +127,7 @@ class Caller:
     place: str = ""  # the place of the call, as `file:line`
 
     @property
-    def library(self) -> str:
+    def package(self) -> str:
         """Return the name of a library, other than JAX and Equinox, that the call came through."""
         packages = {module.partition(".")[0] for module in self.through}
         libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names

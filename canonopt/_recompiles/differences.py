@@ -16,7 +16,6 @@ from .records import (
     FUNCTION,
     GIVEN,
     JIT,
-    NOTHING,
     OPTION,
     TRANSFORMS,
     UNNAMED_STATIC,
@@ -450,7 +449,7 @@ class Difference:
     def is_jitted_elsewhere(self) -> bool:
         """Return True if a library jits the function, JAX jits a wrapper, or the user lowers it."""
         new = self.new
-        return bool(new.caller.library or new.wrapper or new.is_lowered)
+        return bool(new.caller.package or new.wrapper or new.is_lowered)
 
     @property
     def may_take_our_jit(self) -> bool:
@@ -619,19 +618,19 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
 def _differing(old: Call, new: Call) -> Iterator[Difference]:
     # A node comes before its children, which are left out if the node differs or is missing.
     gone: set[str] = set()
-    one, other = (call.leaves.get(JIT, NOTHING).token for call in (old, new))
+    is_of_two_jits = old.jit != new.jit
     # Equinox gives `jax.jit` options of its own.
-    is_filtered = one != other and (old.is_filtered or new.is_filtered)
+    has_other_options = is_of_two_jits and (old.is_filtered or new.is_filtered)
     for path in (*old.leaves, *(path for path in new.leaves if path not in old.leaves)):
         before, after = old.leaves.get(path), new.leaves.get(path)
         if path == TRANSFORMS or (gone and is_inside(path, gone)):
             continue
-        if is_filtered and path.startswith(OPTION):
+        if has_other_options and path.startswith(OPTION):
             continue
         if before is None or after is None:
             # If only one call has an argument, the argument's own path shows that. `canonopt.jit`
             # compares more settings than a call of another jit records.
-            is_more = path == JIT or (one != other and path.startswith(CONTEXT))
+            is_more = path == JIT or (is_of_two_jits and path.startswith(CONTEXT))
             if path.startswith((GIVEN, OPTION)) or is_more:
                 continue
         elif before is after or _is_same(before, after):

@@ -691,11 +691,19 @@ class Call:
     places: dict[tuple[str | None, str | None], str | None] = attrs.field(factory=dict)
     # A token of JAX's own wrapper around the user's function, if JAX jits it, as for `jax.pmap`.
     wrapper: Hashable = None
-    is_jitted_by_canonopt: bool = False
     donates: bool = False  # whether some of its arrays are donated
     is_lowered: bool = False  # whether the call was lowered by hand, or only traced
     clearings: int = 0  # how often JAX's caches were cleared before this call
     at_default: frozenset[str] = frozenset()  # the arguments that are equal to their defaults
+
+    @property
+    def jit(self) -> str:
+        """Return the jit that the call came through, such as `jax.jit`, or "" if unknown."""
+        return self.leaves[JIT].text if JIT in self.leaves else ""
+
+    @property
+    def is_jitted_by_canonopt(self) -> bool:
+        return self.jit.startswith("canonopt.")
 
     @property
     def is_of_wrapper(self) -> bool:
@@ -788,12 +796,10 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     donated = miss.options.get("donate_argnums") or ()
     call.donates = any(jtu.tree_leaves(miss.given[0][i : i + 1]) for i in donated)
     # If `canonopt.jit` runs the call by `jax.jit`, only the modules in `through` show that.
-    through = call.caller.through
-    call.is_jitted_by_canonopt = miss.is_shared or "canonopt._steps.programs" in through
+    is_ours = miss.is_shared or "canonopt._steps.programs" in call.caller.through
     # `canonopt.jit` traces before it calls, so its trace does not count as lowered.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()
-    is_ours = call.is_jitted_by_canonopt
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     if is_ours and not (miss.is_shared or leaf.why_not_shared):
         why = _why_arguments_not_shared(function, args, kwargs)
@@ -802,8 +808,8 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}
     theirs, name = ("equinox", "filter_jit") if miss.filtered else ("jax", "jit")
-    jit = f"{'canonopt' if is_ours else theirs}.{name}"
-    jit = f"{jit} in {call.caller.library}" if call.caller.library else jit
+    package = call.caller.package
+    jit = f"{'canonopt' if is_ours else theirs}.{name}{f' in {package}' if package else ''}"
     call.leaves = {FUNCTION: leaf, **around, **call.leaves, JIT: text_leaf(jit)}
     return call
 
@@ -823,9 +829,10 @@ def shapes_of_miss(miss: Miss) -> str:
 
 
 def _on(array: Any) -> str:
-    where = getattr(array, "sharding", None) if getattr(array, "committed", False) else None
-    (device, *others) = where.device_set if isinstance(where, Sharding) else jax.devices()[:1]
-    return "" if others or device == jax.devices()[0] else f" on device {device.id}"
+    if not getattr(array, "committed", False) or len(array.sharding.device_set) > 1:
+        return ""
+    (device,) = array.sharding.device_set
+    return "" if device == jax.devices()[0] else f" on device {device.id}"
 
 
 # The transformation around a call, by the class name of the tracers in its arguments. The keys are

@@ -143,7 +143,7 @@ def make(traces, optim):
     return canonopt.jit(step)
 for _ in range(3):
     make([], optax.sgd(optax.warmup_cosine_decay_schedule(0.0, 0.1, 5, 9)))(jnp.ones(2))
-= hint: to count traces, use canonopt.compile_log in place of traces; to keep
+= hint: to count traces, use canonopt.compile_log in place of traces; to keep a value, return
 ### a leaf that the first call adds
 step = jax.jit(lambda state: {**state, "count": state["x"].sum()})
 state = {"x": jnp.ones(2)}
@@ -179,7 +179,7 @@ traces = []
 def make(traces, data): return JIT(lambda x: traces.append(1) or x - data)
 [make(traces, jnp.float32(i))(1.0) for i in range(3)]
 = was traced and compiled again, twice
-= hint: to count traces, use canonopt.compile_log in place of traces; to keep a value
+= hint: to count traces, use canonopt.compile_log in place of traces; to keep a value, return it
 ### a method that counts
 class Trainer:
     traces = 0
