@@ -271,8 +271,9 @@ def users_function(function: Any) -> Any:
     """Return the user's function inside a jitted function that JAX defines, as in `jax.pmap`."""
     if not _is_of_library(function):
         return function
-    inside = (f for f in functions_inside(function) if isinstance(f, types.FunctionType))
-    return next((f for f in inside if not _is_of_library(f)), function)
+    users = [f for f in functions_inside(function) if not _is_of_library(f)]
+    functions = [f for f in users if isinstance(f, types.FunctionType)]
+    return next(iter(functions + users), function)  # a method or an object if it is mapped itself
 
 
 def call_of_pmap(
