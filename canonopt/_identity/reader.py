@@ -263,6 +263,11 @@ class Reader:
         if self._takes_remainders and not reading.tells_tracers and self._has_format():
             reading.tells_tracers = "its code may format a string with %"
         reading.captures_arrays = bool(self._arrays)
+        kinds = {type(array) for array, _ in self._arrays.values()}
+        # A user's abstract class may have registered the class of arrays, or look at its name.
+        for cls in (each for each in self._alive if kinds and isinstance(each, abc.ABCMeta)):
+            if not is_library_class(cls) and any(issubclass(kind, cls) for kind in kinds):
+                self.note_telling(cls.__name__)
         above = leading_to(self._arrays, self._owners_of)
         # Code that meets both an object and its copy can tell them apart.
         if above and not (reading.tells_tracers or reading.shared & above):

@@ -1,5 +1,6 @@
 """`canonopt.jit`: used like `jax.jit`, what it shares, and how it runs."""
 
+import abc
 import collections
 import contextlib
 import copy
@@ -471,6 +472,13 @@ BODIES = {
     "relu": lambda x, a: jax.nn.relu(x * a) + jax.nn.logsumexp(x),
     "print": lambda x, a: (jax.debug.print("{}", x), x * a)[1],
 }
+
+
+Registered = abc.ABCMeta("Registered", (), {})
+Registered.register(type(jnp.ones(1)))
+Hooked = abc.ABCMeta(
+    "Hooked", (), {"__subclasshook__": classmethod(lambda cls, other: "Impl" in other.__name__)}
+)
 # Bodies that ask for the array, of which each is another function.
 ASKING = {
     "float": lambda x, a: x * float(a),
@@ -480,6 +488,8 @@ ASKING = {
     "catch": attempt,
     "suppress": suppresses,
     "isinstance": lambda x, a: x * (2.0 if isinstance(a, jax.core.Tracer) else 3.0),
+    "registered": lambda x, a: x * (2.0 if isinstance(a, Registered) else 3.0),
+    "hook": lambda x, a: x * (2.0 if isinstance(a, Hooked) else 3.0),
     "class": lambda x, a: x * (2.0 if a.__class__.__name__ < "B" else 3.0),
     "attribute": lambda x, a: x * (2.0 if hasattr(a, "aval") else 3.0),
 }
