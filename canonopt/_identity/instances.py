@@ -117,20 +117,15 @@ _OF_ENUM = frozenset(("_name_", "_sort_order_", "__objclass__"))
 # --- where instances keep their state -----------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Layout:
-    """The places in which instances of a class keep their state."""
-
-    base: type  # the class written in C that holds items, or `object`
-    slots: tuple[types.MemberDescriptorType, ...]
-
-
 _BASES = (object, types.SimpleNamespace, dict, list, tuple)
 
 
 @known_by_identity
-def _layout_of(cls: type) -> _Layout | None:
-    """Return the layout of `cls`; None if instances may keep state in C, hidden from Python."""
+def _layout_of(cls: type) -> tuple[type | None, list[types.MemberDescriptorType]]:
+    """Return the base of `cls` in `_BASES`, which may hold items, and the slots of `cls`.
+
+    The base is None if instances may keep state in C, hidden from Python.
+    """
     base = next(base for base in cls.__mro__ if base in _BASES)
     slots = [
         member
@@ -150,10 +145,8 @@ def _layout_of(cls: type) -> _Layout | None:
         # Python does not allow slots in a subclass of `tuple`.
         twin = type("twin", (base,), {} if base.__itemsize__ else {"__slots__": tuple(extra)})
     except TypeError:
-        return None
-    if cls is not base and twin.__basicsize__ != cls.__basicsize__:
-        return None
-    return _Layout(base, tuple(slots))
+        return None, []
+    return (base, slots) if cls is base or twin.__basicsize__ == cls.__basicsize__ else (None, [])
 
 
 @known_by_identity
@@ -197,24 +190,17 @@ def _is_known_to_jax(cls: type) -> bool:
 
 def state_of(cls: type) -> Literal["attributes", "slots"] | None:
     """Return "attributes" or "slots", if instances of `cls` have all state there; else None."""
-    is_whole = _promised.get(cls) is not None or _is_known_to_jax(cls)
-    layout = None if is_whole else _layout_of(cls)
-    if layout is None or layout.base is not object:
+    base, slots = _layout_of(cls)
+    if _promised.get(cls) is not None or _is_known_to_jax(cls) or base is not object:
         return None
-    if not layout.slots:
+    if not slots:
         return "attributes"
     return None if cls.__dictoffset__ else "slots"
 
 
-def has_only_attributes(cls: type) -> bool:
-    """Return True if instances of `cls` consist of the attributes in their `__dict__`."""
-    return state_of(cls) == "attributes"
-
-
 def slots_of(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
     """Yield the slots of an instance, each with its value: `UNBOUND` if it has none."""
-    layout = _layout_of(type(value))
-    for slot in layout.slots if layout is not None else ():  # also slots that a subclass hides
+    for slot in _layout_of(type(value))[1]:  # also slots that a subclass hides
         try:
             yield slot, slot.__get__(value)
         except AttributeError:
@@ -228,14 +214,14 @@ def is_frozen(value: Any) -> bool:
 
 def is_frozen_record(cls: type) -> bool:
     """Return True if instances of `cls` consist of attributes that do not change."""
-    return has_only_attributes(cls) and _is_frozen(cls)
+    return state_of(cls) == "attributes" and _is_frozen(cls)
 
 
 def is_sentinel(value: Any) -> bool:
     """Return True for an `object()`, or an instance of a library's class that holds no values."""
     cls = type(value)
-    is_simple = is_library_class(cls) and has_only_attributes(cls) and not attributes_of(value)
-    return cls is object or is_simple
+    is_simple = is_library_class(cls) and state_of(cls) == "attributes"
+    return cls is object or (is_simple and not attributes_of(value))
 
 
 def is_namedtuple(kind: type) -> bool:
@@ -270,14 +256,18 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add_identity(key)  # an earlier promise may have had another `key`
             reader.add(key(value), "live")
         return
-    layout = _layout_of(cls)
+    base, _ = _layout_of(cls)
     if is_mock(value):
         reader.stop(value, HIDDEN)
     elif reader.is_by_name(value, mode) and _is_by_name(cls):
-        _read_by_name(reader, value, mode)
+        if not reader.was_seen(value, mode):
+            reader.add_class(cls)
+            reader.enter_mutable(value, mode, mutable(value, is_library_class(cls)))
+            reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
+        reader.add_instance(value)
     elif _is_known_to_jax(cls):
         _read_of_jax(reader, value)
-    elif layout is None:
+    elif base is None:
         reader.stop(value, HIDDEN)
     elif not reader.was_seen(value, mode):
         reader.add_class(cls)
@@ -285,21 +275,13 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             is_found_again = mode == "live" and cls is not object  # such as Flax's descriptors
             reader.add_identity(value, None if is_found_again else NO_VALUE)
         else:
-            _read_state(reader, value, layout, mode)
+            _read_state(reader, value, base, mode)
 
 
 def _is_by_name(cls: type) -> bool:
     """Return True for a class whose instances count by the attributes that code names."""
-    is_mutable = has_only_attributes(cls) and not _is_frozen(cls)
+    is_mutable = state_of(cls) == "attributes" and not _is_frozen(cls)
     return is_mutable and cls is not object and (is_plain(cls) or cls in LOGGERS)
-
-
-def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
-    if not reader.was_seen(value, mode):
-        reader.add_class(type(value))
-        reader.enter_mutable(value, mode, mutable(value, is_library_class(type(value))))
-        reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
-    reader.add_instance(value)
 
 
 def _read_of_jax(reader: Reader, value: Any) -> None:
@@ -320,7 +302,7 @@ def _read_of_jax(reader: Reader, value: Any) -> None:
 _MADE_OF_FUNCTIONS = types.FunctionType | functools.partial | types.MethodType
 
 
-def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
+def _read_state(reader: Reader, value: Any, base: type, mode: Mode) -> None:
     cls, attributes = type(value), attributes_of(value)
     if attributes is value:  # `value` is a dict whose items are its attributes
         attributes = {}
@@ -347,10 +329,10 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     for _, part in slots_of(value):
         reader.add(part, mode)
     # Read the items with the methods of the base, because a subclass may override the methods.
-    if layout.base is dict:
+    if base is dict:
         reader.add_named(dict(dict.items(value)), mode)
-    elif layout.base in (list, tuple):
-        reader.add_all(layout.base.__iter__(value), mode)
+    elif base in (list, tuple):
+        reader.add_all(base.__iter__(value), mode)
 
 
 # These attributes say where a Flax module is bound.
