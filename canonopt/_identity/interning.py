@@ -23,6 +23,7 @@ from .reader import ATOMS, MAX_WORDS, Reader, Reading, exact
 from .values import VALUES, rule_for
 
 _RULES = {**CALLABLES, **VALUES}
+PLAIN = ATOMS | {float}
 
 
 def read(
@@ -58,9 +59,6 @@ def read(
         return Reading(tuple(key))
     reader = Reader(_RULES, rule_for, takes_apart, explain, max_words, library_cells)
     return reader.read(held=held, given=given, now=now, fixed=beside)
-
-
-PLAIN = ATOMS | {float}
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -144,14 +142,7 @@ class Watched:
     the key: code that has the object keeps it, but the next build makes a new object.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_anchor",
-        "_key",
-        "_read_again",
-        "_reading",
-        "_table",
-    )
+    __slots__ = ("__weakref__", "_anchor", "_key", "_read_again", "_reading", "_table")
 
     def __init__(self, reading: Reading, read_again: Callable[[], Reading]) -> None:
         self._reading = reading  # keeps the objects alive whose ids are in the key
