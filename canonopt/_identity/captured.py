@@ -30,9 +30,6 @@ def all_inside(value: Any) -> Iterator[Any]:
                 pending.append(tuple(node.__canonical_parts__("now")))
 
 
-# --- functions that are called now ---------------------------------------------------------------
-
-
 def read_call(
     fn: Any,
     beside: Iterable[Any] = (),
@@ -43,12 +40,8 @@ def read_call(
 ) -> Reading:
     """Read a function that is traced now, and find captured arrays that can become arguments.
 
-    **Arguments:**
-
-    - `fn`: the function.
-    - `beside`: other values to read, such as static arguments.
-    - `before`: the result from before the trace, if this call reads `fn` again after the trace.
-    - `explain`, `max_words`: as for `read`.
+    `beside` has other values to read, such as static arguments. `before` is the result from before
+    the trace, if this call reads `fn` again after the trace. The rest is as for `read`.
     """
     cells = None if before is None else before.library_cells
     options: dict[str, Any] = {"explain": explain, "max_words": max_words, "library_cells": cells}
@@ -69,15 +62,13 @@ def keeps_state(code: Any) -> bool:
     Also returns True if `code` holds a tracer that stands for a captured array.
     """
     reading = read(beside=(code,))
-    can_change = reading.reads_data or not reading.is_comparable
-    return can_change or any(map(_has_state, reading.objects))
-
-
-def _has_state(value: Any) -> bool:
-    """Return True for a partial with keywords or a function with attributes: both can change."""
-    if isinstance(value, functools.partial):
-        return bool(value.keywords)
-    return is_users_function(value) and not vars(value).keys() <= {"__wrapped__"}
+    for value in reading.objects:
+        # The keywords of a partial and the attributes of a function can change.
+        if isinstance(value, functools.partial) and value.keywords:
+            return True
+        if is_users_function(value) and not vars(value).keys() <= {"__wrapped__"}:
+            return True
+    return reading.reads_data or not reading.is_comparable
 
 
 _TELLS = (
