@@ -189,8 +189,7 @@ class Reader:
 
     holds_mutable = False
     reads_any_attribute = False  # whether code reads attributes that it does not name
-    changes_objects = _changes_variables = _sets_attributes = _is_inner = False
-    _takes_remainders = _has_formats = False
+    changes_objects = _takes_remainders = _has_formats = _is_inner = False
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. Values that its module has under a name are constant to it.
     function: Any = None
@@ -254,14 +253,13 @@ class Reader:
         finds = reading.makes_sets or reading.has_inner_jit
         if finds and (reading.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS if reading.makes_sets else INNER_JIT)
-        # Setting an attribute always counts as storing: a class or module may keep a tracer.
-        stores = self._changes_variables or self._sets_attributes
-        stores |= self.changes_objects and self.holds_mutable
-        reading.stores = stores
-        if stores and not reading.tells_tracers:
+        reading.stores |= self.changes_objects and self.holds_mutable
+        if reading.stores and not reading.tells_tracers:
             reading.tells_tracers = "its code may change something that exists before it runs"
-        if self._takes_remainders and not reading.tells_tracers and self._has_format():
-            reading.tells_tracers = "its code may format a string with %"
+        if self._takes_remainders and not reading.tells_tracers:
+            texts = (word for word in self.out if type(word) in (str, bytes))
+            if self._has_formats or any(map(has_format, texts)):
+                reading.tells_tracers = "its code may format a string with %"
         reading.captures_arrays = bool(self._arrays)
         kinds = {type(array) for array, _ in self._arrays.values()}
         # A user's abstract class may have registered the class of arrays, or look at its name.
@@ -398,11 +396,6 @@ class Reader:
         else:  # the key has the array already, at the index `first`
             self.out += (ARGUMENT, first)
 
-    def _has_format(self) -> bool:
-        """Return True if a string that was read may be the left side of `%`."""
-        texts = (word for word in self.out if type(word) in (str, bytes))
-        return self._has_formats or any(map(has_format, texts))
-
     def _key_of_array(self, array: Any) -> Hashable:
         """Return the item of the key for an array that counts by identity."""
         if isinstance(array, jax.core.Tracer):
@@ -455,9 +448,9 @@ class Reader:
         tells = (how for path, how in code.tells_tracers.items() if not _is_module(path, namespace))
         if not self.reading.tells_tracers and (how := next(tells, "")):
             self.reading.tells_tracers = f"{function.__qualname__} {how}"
-        self._changes_variables |= bool(code.stores)
+        # Setting an attribute always counts as storing: a class or module may keep a tracer.
+        self.reading.stores |= bool(code.stores or code.sets_attributes)
         self.changes_objects |= code.changes_objects
-        self._sets_attributes |= bool(code.sets_attributes)
         self.reads_any_attribute |= code.reads_any_attribute
         self.named.update(code.attributes)
         self._named_in_code |= code.attributes
@@ -718,9 +711,11 @@ class Reader:
             if any(each is not None and passes_self(each) for each in functions):
                 self._passing.setdefault(id(owner), set()).add(name)
         # A cached property keeps its result, even in a frozen instance.
-        self._changes_variables |= kind is functools.cached_property
-        # A frozen instance has a value of its own in place of a field's default.
-        is_own = name in namespace.get("__dataclass_fields__", ()) and _keeps_fields(owner)
+        self.reading.stores |= kind is functools.cached_property
+        is_own = False  # a frozen instance has a value of its own in place of a field's default
+        if name in namespace.get("__dataclass_fields__", ()):
+            is_module = is_module_class(owner) or issubclass(owner, loaded("flax.linen", "Module"))
+            is_own = is_module or owner.__dataclass_params__.frozen
         self.reading.reads_data |= not (is_own or _is_code(value))
         self.add(value, "live", f".{name}")
 
@@ -737,20 +732,14 @@ def _is_of_library(value: Any) -> bool:
     return type(value) is types.ModuleType and is_library_module(value)
 
 
-def _keeps_fields(cls: Any) -> bool:
-    """Return True for a dataclass whose instances keep the fields that they were made with."""
-    is_module = is_module_class(cls) or issubclass(cls, loaded("flax.linen", "Module"))
-    return is_module or cls.__dataclass_params__.frozen
-
-
 def _named_by(value: Any) -> frozenset[str]:
     """Return the attributes that a library's function names, such as methods of its arguments.
 
     Leaves out attributes that are named only in functions that `value` calls.
     """
-    is_function = isinstance(value, types.FunctionType)
-    is_read = is_function and not is_known(value.__code__.co_filename)
-    return code_of(value).attributes if is_read else frozenset()
+    if not isinstance(value, types.FunctionType) or is_known(value.__code__.co_filename):
+        return frozenset()
+    return code_of(value).attributes
 
 
 @known_by_identity
@@ -761,8 +750,8 @@ def _named_in_class(cls: type) -> frozenset[str]:
 def is_plain(cls: type) -> bool:
     """Return True for a user's class whose attributes are read only by code that names them.
 
-    Libraries read the fields of dataclasses, of pytrees and of subclasses of their own classes,
-    and call such classes.
+    Libraries read the fields of dataclasses, pytrees and subclasses of their own classes, and call
+    such classes.
     """
     has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
     is_own = all(base in _BARE or not is_library_class(base) for base in cls.__mro__)
