@@ -19,7 +19,7 @@ import jax.tree_util as jtu
 
 from .._jax_internals.functions import Jitted, function_of_partial, is_module_class, jit_options
 from .._python_internals.namespaces import is_stable, noted
-from .._python_internals.rebinding import cells_of, is_bound
+from .._python_internals.rebinding import captured_by, is_bound
 from .instances import attributes_of, is_record, slots_of, state_of, static_fields
 from .reader import ATOMS, UNBOUND, Reading, leading_to
 
@@ -30,13 +30,12 @@ Fresh = Callable[[types.CellType], types.CellType]
 class Kind:
     """Functions that take values of one kind apart and make them again.
 
-    - `items`: returns the parts, each with its name: a description for an error message, or the
-        place in a container.
+    - `items`: returns the parts, each with a description for an error message, or with its place.
     - `make_whole`: makes a value like the first argument, with other parts in the same order.
         Raises `TypeError` if the value cannot be copied.
-    - `begin`, `fill`: make a value in two steps, because it may lead back to itself: `begin`
-        makes an empty value, and `fill` puts its parts in. `begin` also takes a function that maps
-        each captured variable (a cell) to the cell that the new value captures.
+    - `begin`, `fill`: make a value that may lead back to itself: `begin` makes it empty, and `fill`
+        puts its parts in. `begin` also takes a function that maps each captured variable (a cell)
+        to the cell that the new value captures.
     """
 
     def __init__(
@@ -71,11 +70,9 @@ class Kind:
 
 def closure_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     """Yield the captured variables that have a value, and the defaults, each with a description."""
-    code = function.__code__
-    for name, cell in cells_of(function):
-        if is_bound(cell):
-            yield f"captured variable {name!r}", cell.cell_contents
-    defaults = function.__defaults__ or ()
+    for name, value in captured_by(function).items():
+        yield f"captured variable {name!r}", value
+    code, defaults = function.__code__, function.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
     names = positional[len(positional) - len(defaults) :]
     keywords = (function.__kwdefaults__ or {}).items()
@@ -112,7 +109,6 @@ def _fill_function(made: Any, function: types.FunctionType, parts: Sequence[Any]
 
 
 def _partial_items(partial: functools.partial) -> Iterator[tuple[str, Any]]:
-    """Yield the function and the arguments of a partial, each with a description."""
     yield "function", function_of_partial(partial)
     for i, argument in enumerate(partial.args):
         yield f"argument {i}", argument
@@ -129,6 +125,8 @@ def _make_partial(partial: functools.partial, parts: Sequence[Any]) -> Any:
 
 
 def _make_jitted(jitted: Any, parts: Sequence[Any]) -> Any:
+    if type(jitted) is not Jitted:  # from `canonopt.jit`
+        return jitted.__reduce__()[0](*parts)  # jits again with the same options
     options = jit_options(jitted)
     if options is None:
         raise TypeError("A jitted function whose options are unknown cannot be copied.")
@@ -201,10 +199,7 @@ _SPEC = Kind(  # a spec has leaves if a number in it is traced
     lambda value: enumerate(_flat_spec(value)[0]),
     lambda value, parts: jtu.tree_unflatten(_flat_spec(value)[1], parts),
 )
-_OF_CANONOPT_JIT = Kind(
-    lambda value: [("jitted function", value.__wrapped__)],
-    lambda value, parts: value.__reduce__()[0](*parts),  # jits again with the same options
-)
+_JITTED = Kind(lambda value: [("jitted function", value.__wrapped__)], _make_jitted)
 _HOISTED = Kind(  # a copy is the function inside, without a check: the values were just read
     lambda value: [("function", noted(value, "__canonical_original__"))],
     lambda value, parts: parts[0],
@@ -216,7 +211,7 @@ _KINDS: dict[type, Kind] = {
         lambda value: [("function", value.__func__), ("owner", value.__self__)],
         lambda value, parts: types.MethodType(*parts),
     ),
-    Jitted: Kind(lambda value: [("jitted function", value.__wrapped__)], _make_jitted),
+    Jitted: _JITTED,
     types.SimpleNamespace: _by_attributes(attributes_of, types.SimpleNamespace.__new__),
     tuple: Kind(enumerate, lambda value, parts: tuple(parts)),
     list: Kind(
@@ -225,7 +220,7 @@ _KINDS: dict[type, Kind] = {
     **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _DICT),
 }
 # Values of these types have no parts.
-WHOLE = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionType}
+_WITHOUT_PARTS = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionType}
 
 
 def kind_of(value: Any) -> Kind | None:
@@ -233,7 +228,7 @@ def kind_of(value: Any) -> Kind | None:
     kind = type(value)
     if kind is types.FunctionType and noted(value, "__canonical_original__") is not None:
         return _HOISTED
-    if kind in _KINDS or kind in WHOLE:
+    if kind in _KINDS or kind in _WITHOUT_PARTS:
         return _KINDS.get(kind)
     if issubclass(kind, functools.partial):
         return _PARTIAL
@@ -242,7 +237,7 @@ def kind_of(value: Any) -> Kind | None:
     if hasattr(kind, "__canonicalized__"):
         return _SPEC
     if hasattr(kind, "__captured_options__"):
-        return _OF_CANONOPT_JIT
+        return _JITTED
     if is_record(kind):
         return _RECORD
     state = state_of(kind)
@@ -282,25 +277,19 @@ class Graph:
             # A callable that a library has under a name holds no object of the user's.
             kind = None if callable(value) and is_stable(value) else kind_of(value)
             for part in reversed(kind.parts(value) if kind else ()):
-                if type(part) not in WHOLE:
+                if type(part) not in _WITHOUT_PARTS:
                     self.owners_of.setdefault(id(part), []).append(id(value))
                     pending.append(part)
 
 
 class Copy:
-    """A copy of a function that was read, with other values in place of the arrays it captures.
+    """A copy, `made`, of a function with `others`, such as tracers, for the arrays it captures.
 
-    Only values that lead to such an array are copied, and no original changes. If two functions
-    share a captured variable, their copies share one, too.
+    Only values that lead to one of `reading.arrays` are copied, and no original changes. If two
+    functions share a captured variable, their copies share one, too.
 
-    **Arguments:**
-
-    - `fn`: the function to copy. The attribute `made` is the copy.
-    - `reading`: the reading of `fn`.
-    - `others`: the values to put in place of `reading.arrays`, such as tracers.
-
-    **Raises:** `TypeError` if a value that leads to an array is not found or cannot be copied, or
-    if code may meet both the value and its copy.
+    Raises `TypeError` if a value that leads to an array is not found or cannot be copied, or if
+    code may meet both the value and its copy.
     """
 
     def __init__(self, fn: Any, reading: Reading, others: Iterable[Any]) -> None:
