@@ -155,7 +155,7 @@ def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) ->
 
 
 def _kept_on(wrapped: Any) -> set[str]:
-    """Return the names of attributes that JAX or canonopt has set on an inner function."""
+    """Return the attributes that JAX or canonopt has set on an inner function."""
     own = getattr(type(wrapped), "__captured_fields__", None)
     if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp):
         own = vars(wrapped).keys() - getattr(wrapped.__wrapped__, "__dict__", {}).keys()
@@ -165,8 +165,7 @@ def _kept_on(wrapped: Any) -> set[str]:
 def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:
     """Read a wrapper that beartype or jaxtyping made; return False for any other function.
 
-    Such a wrapper has new code and new cells each time. But all wrappers of one function do the
-    same: they check the types of the arguments, then call the function.
+    Such a wrapper has new code and cells each time, but all wrappers of one function do the same.
     """
     wrapped = vars(function)["__wrapped__"]
     defaults = function.__kwdefaults__ or {}
@@ -213,7 +212,6 @@ def _unless_stable(rule: Rule) -> Rule:
 
 
 def read_partial_or_method(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read a partial or a method."""
     if reader.was_seen(value, mode):
         return
     kind: Any = kind_of(value)
@@ -246,13 +244,13 @@ def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
 
 def read_descriptor(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out += (type(value), token_of(value.__objclass__), value.__name__)
-    reader.note_reached(value)
+    if type(value) is not types.GetSetDescriptorType:  # for `__dict__`: flax.linen wraps it
+        reader.note_reached(value)
 
 
 def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an `operator.itemgetter`, `attrgetter` or `methodcaller`."""
-    # Getters have no attributes of their own, so only `__reduce__` shows their arguments.
-    made_by, arguments = value.__reduce__()
+    made_by, arguments = value.__reduce__()  # getters have no attributes
     arguments = (*getattr(made_by, "args", ()), *arguments)  # `made_by` may be a partial
     # JAX calls methods of a registered class, such as `tree_flatten`, through a getter.
     names = ".".join(map(str, arguments)).split(".")
@@ -339,6 +337,7 @@ CALLABLES: dict[type, Rule] = {
     types.MethodDescriptorType: read_descriptor,
     types.WrapperDescriptorType: read_descriptor,
     types.ClassMethodDescriptorType: read_descriptor,
+    types.GetSetDescriptorType: read_descriptor,
     functools.partial: read_partial_or_method,
     jtu.Partial: read_partial_or_method,
     operator.itemgetter: read_getter,

@@ -219,7 +219,6 @@ _KINDS: dict[type, Kind] = {
     ),
     **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _DICT),
 }
-# Values of these types have no parts.
 _WITHOUT_PARTS = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionType}
 
 

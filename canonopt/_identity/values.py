@@ -20,7 +20,7 @@ import numpy as np
 
 from .._jax_internals.functions import is_module_class, jitted_by_equinox
 from .._python_internals.namespaces import is_stable
-from .._python_internals.weak import known_by_identity, token_of
+from .._python_internals.weak import known_by_identity
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE
 from .callables import add_programs, annotation_key, read_caching, read_stable
 from .instances import (
@@ -62,11 +62,6 @@ def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
         reader.add_identity(value, NO_VALUE)
     else:
         reader.out += (np.dtype, value.str, value.name)  # bfloat16 has the `str` of a raw dtype
-
-
-def read_descriptor(reader: Reader, value: Any, _: Mode) -> None:
-    """Read the descriptor of a class for `__dict__` or `__weakref__`, which flax.linen wraps."""
-    reader.out += (type(value), token_of(value.__objclass__), value.__name__)
 
 
 def read_forward_ref(reader: Reader, value: typing.ForwardRef, mode: Mode) -> None:
@@ -259,10 +254,9 @@ def _read_static(reader: Reader, static: Any) -> None:
 def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an object of canonopt, whose class says what to write into the key.
 
-    - `__canonical_key__` returns the object's item in a key. Raises `HoldsArray` if the object has
-        leaves. In the key of a function that is traced "now", an interned object in which nothing
-        can change is its own item, and the program keeps the object alive. A token would not do:
-        if the object died, the next equal object would get another token.
+    - `__canonical_key__` returns the object's item in a key, or raises `HoldsArray` if the object
+        has leaves. In a mode of `NOW`, an interned object that cannot change is its own item, and
+        the program keeps it alive: with a token, the next equal object would differ if it died.
     - `__canonical_parts__` returns values that the object has read and that can change, or values
         to read in place of the object.
     """
@@ -321,7 +315,6 @@ VALUES: dict[type, Rule] = {
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     np.ufunc: read_ufunc,
     typing.ForwardRef: read_forward_ref,
-    types.GetSetDescriptorType: read_descriptor,
     **dict.fromkeys(LOGGERS, read_logger),
     type: read_class,
     jtu.PyTreeDef: read_treedef,
