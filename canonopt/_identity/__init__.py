@@ -12,13 +12,6 @@ callables in a value, and `Copy` can replace the arrays that a function captures
 """
 
 from .._python_internals.libraries import is_in_place as is_in_place
-from .captured import KEEPS as KEEPS
-from .captured import NUMPY as NUMPY
-from .captured import all_inside as all_inside
-from .captured import keeps_state as keeps_state
-from .captured import note_not_shared as note_not_shared
-from .captured import read_call as read_call
-from .captured import why_not_shared as why_not_shared
 from .hoisting import canonicalize as canonicalize
 from .hoisting import described as described
 from .hoisting import hoist as hoist
@@ -31,12 +24,19 @@ from .instances import is_sentinel as is_sentinel
 from .instances import register_constant as register_constant
 from .instances import slots_of as slots_of
 from .instances import static_fields as static_fields
+from .interning import KEEPS as KEEPS
+from .interning import NUMPY as NUMPY
 from .interning import PLAIN as PLAIN
 from .interning import Table as Table
 from .interning import Watched as Watched
+from .interning import all_inside as all_inside
 from .interning import clear_caches as clear_caches
 from .interning import cleared as cleared
+from .interning import keeps_state as keeps_state
+from .interning import note_not_shared as note_not_shared
 from .interning import read as read
+from .interning import read_call as read_call
+from .interning import why_not_shared as why_not_shared
 from .parts import Copy as Copy
 from .parts import closure_items as closure_items
 from .parts import kind_of as kind_of
