@@ -46,4 +46,4 @@ from .reader import UNBOUND as UNBOUND
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading
-from .values import has_negative_zero as has_negative_zero
+from .rules import has_negative_zero as has_negative_zero

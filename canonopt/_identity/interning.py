@@ -23,12 +23,10 @@ import jax
 
 from .._python_internals.libraries import is_users_function
 from .._python_internals.weak import KeyedRef, WeakIdMap, refer
-from .callables import CALLABLES
 from .parts import Graph, closure_items, takes_apart
 from .reader import ATOMS, MAX_WORDS, Reader, Reading, exact
-from .values import VALUES, rule_for
+from .rules import RULES, rule_for
 
-_RULES = {**CALLABLES, **VALUES}
 PLAIN = ATOMS | {float}
 
 
@@ -62,7 +60,7 @@ def read(
             is_itself = type(value) is not float or (value and value == value)
             key += (type(value), value if is_itself else exact(value, "given"))
         return Reading(tuple(key))
-    reader = Reader(_RULES, rule_for, takes_apart, explain, max_words, library_cells)
+    reader = Reader(RULES, rule_for, takes_apart, explain, max_words, library_cells)
     return reader.read(held=held, given=given, now=now, fixed=beside)
 
 

@@ -2,7 +2,7 @@
 
 A key is a flat tuple: the type of a value and the number of its parts, then the parts. So no value
 is nested too deeply to be read. The *rule* of a type decides what its values add to the key. A rule
-is a function of the reader, the value and the `Mode`, in `callables`, `instances` or `values`.
+is a function of the reader, the value and the `Mode`, in `rules` or `instances`.
 
 Two values with equal keys count as the same. So when in doubt, a rule adds more to the key, or adds
 an object that equals no other.
