@@ -2,10 +2,8 @@
 
 A key is a flat tuple: the type of a value and the number of its parts, then the parts. So no value
 is nested too deeply to be read. The *rule* of a type decides what its values add to the key. A rule
-is a function of the reader, the value and the `Mode`, in `rules` or `instances`.
-
-Two values with equal keys count as the same. So when in doubt, a rule adds more to the key, or adds
-an object that equals no other.
+is a function of the reader, the value and the `Mode`, in `rules` or `instances`. When in doubt, it
+adds more, or an object that equals no other.
 """
 
 import abc
@@ -124,7 +122,6 @@ class _Mark:
 
 SEEN, PENDING, IDENTITY, ARGUMENT, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(8))
 WHOLE = ""  # stands for all attributes, in place of the name of one
-_MISSING: Any = object()
 
 
 Rule: TypeAlias = "Callable[[Reader, Any, Mode], None]"
@@ -445,9 +442,11 @@ class Reader:
         """Add the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.reading.can_change = True
-        tells = (how for path, how in code.tells_tracers.items() if not _is_module(path, namespace))
-        if not self.reading.tells_tracers and (how := next(tells, "")):
-            self.reading.tells_tracers = f"{function.__qualname__} {how}"
+        for path, how in code.tells_tracers.items():
+            if self.reading.tells_tracers:
+                break
+            if not (path and _is_of_library(_reached(namespace.get(path[0]), path[1:])[1])):
+                self.reading.tells_tracers = f"{function.__qualname__} {how}"
         # Setting an attribute always counts as storing: a class or module may keep a tracer.
         self.reading.stores |= bool(code.stores or code.sets_attributes)
         self.changes_objects |= code.changes_objects
@@ -464,8 +463,8 @@ class Reader:
             if can_tell_apart(path, namespace):
                 self.stop(function, IDENTITY_TEST)
         for name in code.globals:
-            value = namespace.get(name, _MISSING)
-            if value is _MISSING:
+            value = namespace.get(name, UNBOUND)
+            if value is UNBOUND:
                 self.out.append(BUILTIN)
                 value = function.__builtins__.get(name, UNBOUND)
                 if not is_stable(value) and value is not NotImplemented:
@@ -509,11 +508,7 @@ class Reader:
         if code.reads_any_attribute or not _READ_ATTRIBUTES.isdisjoint(code.globals):
             paths += ((name,) for name in code.attributes if not is_dunder(name))
         for path in (*imported, *paths):
-            holder = found = module
-            for name in path:
-                if type(found) is not types.ModuleType:
-                    break
-                holder, found = found, getattr(found, name, None)
+            holder, found = _reached(module, path)
             if _is_of_library(found) or _is_of_library(holder):  # `add_owner` covers other values
                 self._judge(function, found, holder)
             elif type(found) is types.ModuleType:
@@ -720,12 +715,14 @@ class Reader:
         self.add(value, "live", f".{name}")
 
 
-def _is_module(path: tuple[str, ...], namespace: Mapping[str, Any]) -> bool:
-    """Return True if a global, or an attribute of it, is a module of a library."""
-    found = namespace.get(path[0]) if path else None
-    for name in path[1:]:
-        found = getattr(found, name, None) if type(found) is types.ModuleType else None
-    return _is_of_library(found)
+def _reached(value: Any, path: Iterable[str]) -> tuple[Any, Any]:
+    """Return what a path leads to from a value, and the module that has it under a name."""
+    holder = value
+    for name in path:
+        if type(value) is not types.ModuleType:
+            break
+        holder, value = value, getattr(value, name, None)
+    return holder, value
 
 
 def _is_of_library(value: Any) -> bool:
