@@ -7,6 +7,7 @@ with other values in place of the arrays that the function captures.
 
 import collections
 import copy
+import dataclasses
 import functools
 import itertools
 import operator
@@ -27,6 +28,7 @@ MAX_NODES = 100_000  # the most nodes of a graph: finding so many takes 0.2 s
 Fresh = Callable[[types.CellType], types.CellType]
 
 
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Kind:
     """Functions that take values of one kind apart and make them again.
 
@@ -38,15 +40,10 @@ class Kind:
         to the cell that the new value captures.
     """
 
-    def __init__(
-        self,
-        items: Callable[[Any], Iterable[tuple[Any, Any]]],
-        make_whole: Callable[[Any, Sequence[Any]], Any] | None = None,
-        *,
-        begin: Callable[[Any, Fresh], Any] = lambda value, fresh: None,
-        fill: Callable[[Any, Any, Sequence[Any]], None] = lambda made, value, parts: None,
-    ) -> None:
-        self.items, self.make_whole, self.begin, self.fill = items, make_whole, begin, fill
+    items: Callable[[Any], Iterable[tuple[Any, Any]]]
+    make_whole: Callable[[Any, Sequence[Any]], Any] | None = None
+    begin: Callable[[Any, Fresh], Any] = lambda value, fresh: None
+    fill: Callable[[Any, Any, Sequence[Any]], None] = lambda made, value, parts: None
 
     def parts(self, value: Any) -> list[Any]:
         return [part for _, part in self.items(value)]
