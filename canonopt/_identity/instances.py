@@ -20,7 +20,7 @@ from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import is_mock, loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
+from .reader import LOGGERS, NOW, UNBOUND, Mode, Reader, fixed, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -259,12 +259,13 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
     base, _ = _layout_of(cls)
     if is_mock(value):
         reader.stop(value, HIDDEN)
-    elif reader.is_by_name(value, mode) and _is_by_name(cls):
+    elif _is_by_name(reader, value, mode):
         if not reader.was_seen(value, mode):
             reader.add_class(cls)
             reader.enter_mutable(value, mode, mutable(value, is_library_class(cls)))
             reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
-        reader.add_instance(value)
+        reader.add_owner(value)
+        reader.names_of.setdefault(id(value), set()).add(reader.name)
     elif _is_known_to_jax(cls):
         _read_of_jax(reader, value)
     elif base is None:
@@ -278,8 +279,12 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             _read_state(reader, value, base, mode)
 
 
-def _is_by_name(cls: type) -> bool:
-    """Return True for a class whose instances count by the attributes that code names."""
+def _is_by_name(reader: Reader, value: Any, mode: Mode) -> bool:
+    """Return True if an instance counts by the attributes that code names, or all if passed on."""
+    is_now = mode in NOW or (mode == "live" and reader.is_now)
+    if not is_now and id(value) not in reader.names_of:
+        return False
+    cls = type(value)
     is_mutable = state_of(cls) == "attributes" and not _is_frozen(cls)
     return is_mutable and cls is not object and (is_plain(cls) or cls in LOGGERS)
 

@@ -220,13 +220,13 @@ class Reader:
         # with its index and the attributes already read. `_held`: ids of modules from `_add_held`.
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._held: set[int] = set()
-        # `_names_of`: by the id of each instance, the names that code has for it, with a dot for an
+        # `names_of`: by the id of each instance, the names that code has for it, with a dot for an
         # attribute, and None if code also reaches it in another way. `_passed`: names whose values
         # code passes on (see `Code.passed`). `_passing`: by class id, methods that pass on `self`.
-        self._names_of: dict[int, set[str | None]] = {}
+        self.names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
-        self._is_now = False  # whether `read` was given values in a mode of `NOW`
+        self.is_now = False  # whether `read` was given values in a mode of `NOW`
         # `_arrays`: the arrays that a copy of a function can replace, by id, with their index in
         # the key. `_owners_of`: by the id of each part, the ids of the values that have the part.
         self._arrays: dict[int, tuple[Any, int]] = {}
@@ -238,7 +238,7 @@ class Reader:
 
     def read(self, **values: Iterable[Any]) -> Reading:
         """Return the reading of `values`, which has a list of values for each mode."""
-        self._is_now = bool(values.get("now") or values.get("fixed"))
+        self.is_now = bool(values.get("now") or values.get("fixed"))
         for mode, of_mode in values.items():
             for value in of_mode:
                 self.add(value, cast(Mode, mode))
@@ -272,7 +272,7 @@ class Reader:
             for array, place in self._arrays.values():
                 self.out[place] = self._key_of_array(array)
         reading.hides_traces |= reading.has_inner_jit or bool(self.named & _HIDE_TRACES_BY_NAME)
-        counted = {i: self._owners[i][2] for i in self._names_of}
+        counted = {i: self._owners[i][2] for i in self.names_of}
         reading.by_name = {i: names for i, names in counted.items() if WHOLE not in names}
         reading.key = tuple(self.out)
         return reading
@@ -598,19 +598,9 @@ class Reader:
         if id(owner) not in self._owners:
             self._owners[id(owner)] = (len(self._owners), owner, set())
 
-    def add_instance(self, instance: Any) -> None:
-        """Queue an instance, to add the attributes that code names, or all if code passes it on."""
-        self.add_owner(instance)
-        self._names_of.setdefault(id(instance), set()).add(self.name)
-
-    def is_by_name(self, instance: Any, mode: Mode) -> bool:
-        """Return True if `instance` may count by the attributes that code names, not by all."""
-        is_now = mode in NOW or (mode == "live" and self._is_now)
-        return is_now or id(instance) in self._names_of
-
     def _is_passed(self, instance: Any) -> bool:
         """Return True if code may do more with an instance than read attributes of it."""
-        names = self._names_of[id(instance)]
+        names = self.names_of[id(instance)]
         if self.reads_any_attribute or None in names or not names.isdisjoint(self._passed):
             return True
         if type(instance) in LOGGERS and not self.named.isdisjoint(_OF_LOGGERS):
@@ -656,8 +646,8 @@ class Reader:
             self.add(namespace[name], mode, f".{name}")
 
     def _passes_methods(self) -> bool:
-        """Return True if code may pass on a bound method of an instance in `_names_of`."""
-        for one in (self._owners[each][1] for each in self._names_of):
+        """Return True if code may pass on a bound method of an instance in `names_of`."""
+        for one in (self._owners[each][1] for each in self.names_of):
             bases = (vars(base) for base in type(one).__mro__ if base is not object)
             methods = {n for base in bases for n, v in base.items() if hasattr(v, "__code__")}
             # An attribute hides a method: `self.loss = canonopt.jit(self.loss)`.
