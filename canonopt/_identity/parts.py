@@ -85,10 +85,8 @@ def _function_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _begin_function(function: types.FunctionType, fresh: Fresh) -> Any:
-    code, cells = function.__code__, tuple(map(fresh, function.__closure__ or ()))
-    made = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, cells or None
-    )
+    cells = tuple(map(fresh, function.__closure__ or ()))
+    made = types.FunctionType(function.__code__, function.__globals__, closure=cells or None)
     for name in functools.WRAPPER_ASSIGNMENTS:
         setattr(made, name, getattr(function, name))
     return made
