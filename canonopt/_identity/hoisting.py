@@ -269,7 +269,22 @@ def canonicalize(tree: T) -> T:
     shardings. Parts that do not change are not copied, and a part that is in two places, such as a
     tied layer, is still one object. `__init__` of modules is not called.
     """
-    return _Walk()(tree)
+    # Keyed by id, so that one node in two places stays one object. Each entry keeps its node alive,
+    # so that no other object gets the id.
+    seen: dict[int, tuple[Any, Any]] = {}
+
+    def walk(node: Any) -> Any:
+        if type(node) in PLAIN:
+            return node
+        # PRNG keys have no `weak_type`.
+        if isinstance(node, jax.Array) and not getattr(node, "weak_type", False):
+            return node
+        entry = seen.get(id(node))
+        if entry is None:
+            entry = seen[id(node)] = (node, _canonical(node, walk))
+        return entry[1]
+
+    return walk(tree)
 
 
 def hoisted_field(**kwargs: Any) -> Any:
@@ -308,63 +323,46 @@ def hoisted_field(**kwargs: Any) -> Any:
     return eqx.field(converter=converter, **kwargs)
 
 
-class _Walk:
-    """One walk over a tree, which remembers its result for each node."""
+def _canonical(node: Any, walk: Callable[[Any], Any]) -> Any:
+    """Return the canonical form of a node, given `walk`, which returns that of a part."""
+    kind = type(node)
+    if isinstance(node, jax.Array):
+        return jax.lax.convert_element_type(node, node.dtype)
+    if kind is jax.ShapeDtypeStruct:
+        return node.update(weak_type=False) if node.weak_type else node
+    if hasattr(kind, "__canonicalized__"):  # a spec
+        return node
+    is_module = is_module_class(kind)  # mapped by attributes: static fields are not leaves
+    if not (is_module or kind in _TREES or is_record(kind)):
+        return _pytree(node, walk)
+    known: Any = ATTRIBUTES if is_module else kind_of(node)
+    if kind is not jtu.Partial:
+        return known.mapped(node, walk)
+    # Equal partials become one object, because JAX compares partials in static fields by
+    # identity. This object is always a copy, so that nobody changes its keywords. Its functions
+    # are hoisted already and check the values that they read, so the copy checks nothing.
+    partial = known.make(node, [*map(walk, known.parts(node))])
+    reading = read((partial,))
+    if not reading.is_comparable or reading.reads_data:
+        return partial
+    return _callables.setdefault(("partial", reading.key), partial)
 
-    def __init__(self) -> None:
-        # Keyed by id, so that one node in two places stays one object. Each entry keeps its node
-        # alive, so that no other object gets the id.
-        self._seen: dict[int, tuple[Any, Any]] = {}
 
-    def __call__(self, node: Any) -> Any:
-        if type(node) in PLAIN:
-            return node
-        # PRNG keys have no `weak_type`.
-        if isinstance(node, jax.Array) and not getattr(node, "weak_type", False):
-            return node
-        seen = self._seen.get(id(node))
-        if seen is None:
-            seen = self._seen[id(node)] = (node, self._canonical(node))
-        return seen[1]
-
-    def _canonical(self, node: Any) -> Any:
-        kind = type(node)
-        if isinstance(node, jax.Array):
-            return jax.lax.convert_element_type(node, node.dtype)
-        if kind is jax.ShapeDtypeStruct:
-            return node.update(weak_type=False) if node.weak_type else node
-        if hasattr(kind, "__canonicalized__"):  # a spec
-            return node
-        is_module = is_module_class(kind)  # mapped by attributes: static fields are not leaves
-        if not (is_module or kind in _TREES or is_record(kind)):
-            return self._pytree(node)
-        known: Any = ATTRIBUTES if is_module else kind_of(node)
-        if kind is not jtu.Partial:
-            return known.mapped(node, self)
-        # Equal partials become one object, because JAX compares partials in static fields by
-        # identity. This object is always a copy, so that nobody changes its keywords. Its functions
-        # are hoisted already and check the values that they read, so the copy checks nothing.
-        partial = known.make(node, [*map(self, known.parts(node))])
-        reading = read((partial,))
-        if not reading.is_comparable or reading.reads_data:
-            return partial
-        return _callables.setdefault(("partial", reading.key), partial)
-
-    def _pytree(self, node: Any) -> Any:
-        """Return the canonical form of a leaf, or of a node of a registered pytree type."""
-        children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
-        if jtu.treedef_is_leaf(structure):
-            return hoist(node) if _is_function(node) else node
-        kind, static = structure.node_data()
-        made = [self(child) for child in children]
-        new_static = self(static)
-        if new_static is not static:
-            structure = jtu.PyTreeDef.from_node_data_and_children(
-                jtu.default_registry, (kind, new_static), structure.children()
-            )
-        elif all(map(operator.is_, made, children)):
-            return node
-        return jtu.tree_unflatten(structure, made)
+def _pytree(node: Any, walk: Callable[[Any], Any]) -> Any:
+    """Return the canonical form of a leaf, or of a node of a registered pytree type."""
+    children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
+    if jtu.treedef_is_leaf(structure):
+        return hoist(node) if _is_function(node) else node
+    kind, static = structure.node_data()
+    made = [*map(walk, children)]
+    new_static = walk(static)
+    if new_static is not static:
+        structure = jtu.PyTreeDef.from_node_data_and_children(
+            jtu.default_registry, (kind, new_static), structure.children()
+        )
+    elif all(map(operator.is_, made, children)):
+        return node
+    return jtu.tree_unflatten(structure, made)
 
 
 _TREES = frozenset(
