@@ -29,6 +29,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from .. import errors
 from .._jax_internals.functions import Jitted, is_module_class, node_functions
 from .._python_internals.bytecode import (
     ARRAY_ATTRIBUTES,
@@ -60,19 +61,6 @@ from .._python_internals.namespaces import (
     loaded,
 )
 from .._python_internals.weak import known_by_identity, token_of
-from ..errors import (
-    ARRAY,
-    FINDS,
-    HIDDEN,
-    IDENTITY_TEST,
-    INNER_JIT,
-    TOO_LARGE,
-    TRACER,
-    Incomparable,
-    Reason,
-    impure,
-    not_loaded,
-)
 
 # How a value is reached, which decides whether its identity counts:
 # - "given": an argument of a factory. Containers count by their items; arrays are refused.
@@ -141,7 +129,7 @@ class Reading:
     # Says which code may tell a tracer from an array without an error, or keep a tracer.
     tells_tracers: str = ""
     # The parts that are likely to differ in another build, if `explain` is True.
-    incomparable: list[Incomparable] = dataclasses.field(default_factory=list)
+    incomparable: list[errors.Incomparable] = dataclasses.field(default_factory=list)
     stops: int = 0  # how many parts at the start of `incomparable` come from `stop`
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
     # Whether code passes on an object that equals only itself, and that may change. The receiver,
@@ -246,10 +234,10 @@ class Reader:
         self._finish()
         reading = self.reading
         if self.named & self.refused_attributes:
-            self.stop(self.function, impure("a file"))
+            self.stop(self.function, errors.impure("a file"))
         finds = reading.makes_sets or reading.has_inner_jit
         if finds and (reading.passes_objects or self._passes_methods()):
-            self.stop(self.function, FINDS if reading.makes_sets else INNER_JIT)
+            self.stop(self.function, errors.FINDS if reading.makes_sets else errors.INNER_JIT)
         reading.stores |= self.changes_objects and self.holds_mutable
         if reading.stores and not reading.tells_tracers:
             reading.tells_tracers = "its code may change something that exists before it runs"
@@ -287,7 +275,7 @@ class Reader:
             self._current = value
             if len(self._alive) >= MAX_OBJECTS or len(self.out) >= self._max_words:
                 pending.clear()
-                return self.stop(self._alive[0] if self._alive else value, TOO_LARGE)
+                return self.stop(self._alive[0] if self._alive else value, errors.TOO_LARGE)
             start = len(pending)
             try:
                 if mode == "now" and not self._takes_apart(value):
@@ -297,7 +285,7 @@ class Reader:
             except HoldsArray:
                 raise
             except Exception:  # an attribute of a user's class has raised the error
-                self.stop(value, HIDDEN)
+                self.stop(value, errors.HIDDEN)
             if len(pending) - start > 1:
                 # Reverse the new parts: `pop` then takes them in order, before all earlier entries.
                 pending[start:] = pending[: start - 1 : -1] if start else pending[::-1]
@@ -371,7 +359,7 @@ class Reader:
             self.add_identity(value)
         return True
 
-    def add_identity(self, value: Any, reason: Reason | None = None) -> None:
+    def add_identity(self, value: Any, reason: errors.Reason | None = None) -> None:
         """Add the identity of `value`. If other builds have another object, `reason` says why."""
         try:
             self.out += (IDENTITY, token_of(value))
@@ -396,12 +384,12 @@ class Reader:
     def _key_of_array(self, array: Any) -> Hashable:
         """Return the item of the key for an array that counts by identity."""
         if isinstance(array, jax.core.Tracer):
-            self.stop(array, TRACER)
+            self.stop(array, errors.TRACER)
             return object()
-        self.note(array, ARRAY)
+        self.note(array, errors.ARRAY)
         return (IDENTITY, token_of(array))
 
-    def enter_mutable(self, value: Any, mode: Mode, reason: Reason) -> Mode:
+    def enter_mutable(self, value: Any, mode: Mode, reason: errors.Reason) -> Mode:
         """Add a mutable value's identity in the mode "held", and return the mode of its parts."""
         self.reading.can_change = self.holds_mutable = True
         if mode == "given":
@@ -412,18 +400,19 @@ class Reader:
             return "live"
         return mode
 
-    def note(self, value: Any, reason: Reason) -> None:
+    def note(self, value: Any, reason: errors.Reason) -> None:
         """Note that another build is unlikely to have the same `value`."""
         notes = self.reading.incomparable
         if self._explains and len(notes) < _MAX_NOTES and not is_constant_to(self.function, value):
-            notes.append(Incomparable(value, *reason))
+            notes.append(errors.Incomparable(value, *reason))
 
-    def stop(self, value: Any, reason: Reason = HIDDEN) -> None:
+    def stop(self, value: Any, reason: errors.Reason = errors.HIDDEN) -> None:
         """Note that `value` cannot be read, so that the key equals no other key."""
         self.out.append(object())
         self.reading.is_comparable = False
         if self._explains:  # parts from `stop` come before those from `note`, in order
-            self.reading.incomparable.insert(self.reading.stops, Incomparable(value, *reason))
+            found = errors.Incomparable(value, *reason)
+            self.reading.incomparable.insert(self.reading.stops, found)
             self.reading.stops += 1
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
@@ -458,10 +447,10 @@ class Reader:
         self._takes_remainders |= code.takes_remainders
         self._has_formats |= code.has_formats
         for name in code.hidden_inputs:
-            self.stop(function, impure(name))
+            self.stop(function, errors.impure(name))
         for path in code.identity_tests:
             if can_tell_apart(path, namespace):
-                self.stop(function, IDENTITY_TEST)
+                self.stop(function, errors.IDENTITY_TEST)
         for name in code.globals:
             value = namespace.get(name, UNBOUND)
             if value is UNBOUND:
@@ -482,7 +471,7 @@ class Reader:
                 name = importlib.util.resolve_name(name, namespace.get("__package__"))
             module = sys.modules.get(name)
             if module is None:
-                self.stop(function, not_loaded(name))
+                self.stop(function, errors.not_loaded(name))
             else:
                 self.add_module(function, module, code, None, attributes)
 
@@ -532,7 +521,7 @@ class Reader:
         elif type(value) in ATOMS or isinstance(value, float | tuple):
             self.add(tuple(value) if isinstance(value, tuple) else value, "live")
         elif name := impure_name(value, module):
-            self.stop(function, impure(name))
+            self.stop(function, errors.impure(name))
         elif not (_is_code(value) or is_in_place(value) or typing.get_origin(value)):
             self.add(value, "live")  # data that a library keeps, as in `absl.flags.FLAGS`
         if type(value) is types.ModuleType:  # code may read its attributes under any name

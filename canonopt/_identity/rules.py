@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
+from .. import errors
 from .._jax_internals.functions import (
     Jitted,
     has_programs,
@@ -36,30 +37,7 @@ from .._python_internals.libraries import (
 from .._python_internals.namespaces import is_stable, noted
 from .._python_internals.rebinding import captured_by, cells_of, is_bound, rebindable_variables
 from .._python_internals.weak import known_by_identity, token_of
-from ..errors import (
-    ARRAY,
-    CACHE,
-    CHANGES,
-    NO_RULE,
-    NO_VALUE,
-    OF_LIBRARY,
-    OLD_TRACE,
-    TOO_LARGE,
-    UNKNOWN_JIT,
-    has_attributes,
-    impure,
-    rebindable,
-)
-from .instances import (
-    is_immutable,
-    is_record,
-    read_class,
-    read_enum,
-    read_immutable,
-    read_instance,
-    read_logger,
-    read_path,
-)
+from . import instances
 from .parts import kind_of
 from .reader import LOGGERS, NOW, UNBOUND, HoldsArray, Mode, Reader, Rule, fixed, inside
 
@@ -145,7 +123,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 how = "live"
                 reader.add_identity(cell)
                 is_library = is_library_function(function)
-                reader.note(function, OF_LIBRARY if is_library else rebindable(name))
+                reader.note(function, errors.OF_LIBRARY if is_library else errors.rebindable(name))
         if mode in NOW and name in own:
             # When traced, Optax's schedules turn captured ints into floats: the ints count.
             _, value = reader.reading.library_cells.setdefault(id(cell), (cell, value))
@@ -177,7 +155,7 @@ def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) ->
     is_wrapper = attributes.keys() <= {"__wrapped__"}
     if mode == "held" and not is_wrapper and not is_library_function(function):
         # Any code may give the attributes a meaning, and set them at any time.
-        reader.add_identity(function, has_attributes(attributes))
+        reader.add_identity(function, errors.has_attributes(attributes))
     reader.add_named(attributes, mode)
 
 
@@ -219,7 +197,7 @@ def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
         reader.judged[id(value)] = value
         reader.note_reached(value)
         if name := impure_name(value):
-            reader.stop(reader.function or value, impure(name))
+            reader.stop(reader.function or value, errors.impure(name))
 
 
 # --- objects made of functions --------------------------------------------------------------------
@@ -244,7 +222,7 @@ def read_partial_or_method(reader: Reader, value: Any, mode: Mode) -> None:
     kind: Any = kind_of(value)
     reader.out.append(type(value))
     if isinstance(value, functools.partial) and vars(value):
-        reader.add_identity(value, has_attributes(vars(value)))
+        reader.add_identity(value, errors.has_attributes(vars(value)))
         reader.add_named(vars(value), fixed(inside(mode)))
     if isinstance(value, types.MethodType) and not passes_self(value.__func__):
         reader.add(value.__func__, inside(mode))
@@ -282,7 +260,7 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     # JAX calls methods of a registered class, such as `tree_flatten`, through a getter.
     names = ".".join(map(str, arguments)).split(".")
     if hidden := HIDDEN_ATTRIBUTES.intersection(names):
-        reader.stop(value, impure(min(hidden)))
+        reader.stop(value, errors.impure(min(hidden)))
         return
     reader.named.update(names)
     if told := TELLS_TRACERS.intersection(names):
@@ -301,7 +279,7 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     reader.reading.has_inner_jit = True
     called = mode in NOW and has_programs(value)
     if called or (mode not in NOW and reader.reads_data_in(value.__wrapped__, mode)):
-        reader.add_identity(value, OLD_TRACE)
+        reader.add_identity(value, errors.OLD_TRACE)
 
 
 @_unless_stable
@@ -309,10 +287,10 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an object that keeps compiled programs: a result of `jax.jit` or `canonopt.jit`."""
     options = jit_options(value) if type(value) is Jitted else value.__captured_options__
     if options is None:
-        reader.stop(value, UNKNOWN_JIT)
+        reader.stop(value, errors.UNKNOWN_JIT)
         return
     if own := _set_on(value):
-        reader.stop(value, has_attributes(own))
+        reader.stop(value, errors.has_attributes(own))
         return
     reader.out.append(type(value))
     reader.add(value.__wrapped__, inside(mode))
@@ -342,7 +320,7 @@ def _set_on(jitted: Any) -> list[str]:
 @_unless_stable
 def read_lru_cached(reader: Reader, value: Any, mode: Mode) -> None:
     """Refuse an `lru_cache`d function: it returns cached objects, whose content cannot be read."""
-    reader.stop(value, CACHE)
+    reader.stop(value, errors.CACHE)
 
 
 @_unless_stable
@@ -350,7 +328,7 @@ def read_with_derivative_rule(reader: Reader, value: Any, mode: Mode) -> None:
     """Read a `jax.custom_jvp` or `jax.custom_vjp`."""
     reader.out.append(type(value))
     if vars(value).get("jvp", vars(value).get("fwd")) is None:
-        reader.add_identity(value, NO_RULE)
+        reader.add_identity(value, errors.NO_RULE)
     reader.add_named(vars(value), inside(mode))
 
 
@@ -375,7 +353,7 @@ def read_numpy_scalar(reader: Reader, value: np.generic, mode: Mode) -> None:
 
 def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
     if value.metadata is not None or value.fields is not None or value.subdtype is not None:
-        reader.add_identity(value, NO_VALUE)
+        reader.add_identity(value, errors.NO_VALUE)
     else:
         reader.out += (np.dtype, value.str, value.name)  # bfloat16 has the `str` of a raw dtype
 
@@ -385,7 +363,7 @@ def read_forward_ref(reader: Reader, value: typing.ForwardRef, mode: Mode) -> No
     if value.__forward_evaluated__ or value.__forward_module__ is not None:
         reader.stop(value)
     elif not reader.was_seen(value, mode):
-        reader.enter_mutable(value, mode, CHANGES)  # its first evaluation changes it
+        reader.enter_mutable(value, mode, errors.CHANGES)  # its first evaluation changes it
         flags = (value.__forward_is_argument__, value.__forward_is_class__)
         reader.out += (typing.ForwardRef, value.__forward_arg__, *flags)
 
@@ -445,7 +423,7 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
             return  # `was_seen` records `value`: a shared program may return it
         reader.add_class(kind)
         if attributes := getattr(value, "__dict__", None):  # any code may give them a meaning
-            reader.add_identity(value, NO_VALUE)
+            reader.add_identity(value, errors.NO_VALUE)
             reader.add_named(attributes, fixed(mode))
     else:
         reader.out.append(tuple)
@@ -462,10 +440,11 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
         return
     kind = type(value)
     if kind is set and mode == "given" and [*set(value)] != [*value]:
-        reader.stop(value, CHANGES)  # the factory gets the set itself: a copy has another order
+        # The factory gets the set itself: a copy has another order.
+        reader.stop(value, errors.CHANGES)
         return
     reader.out.append(kind)
-    mode = reader.enter_mutable(value, mode, CHANGES)
+    mode = reader.enter_mutable(value, mode, errors.CHANGES)
     if kind is collections.defaultdict:
         reader.add(value.default_factory, fixed(mode))
     if kind is collections.deque:
@@ -494,7 +473,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add_array(value, mode)
     elif type(value) is np.ndarray and not value.dtype.hasobject:
         if value.nbytes > MAX_BYTES:
-            reader.stop(value, TOO_LARGE)
+            reader.stop(value, errors.TOO_LARGE)
             return
         reader.holds_mutable = True
         reader.reading.has_numpy = True  # even a read-only view may change with its base
@@ -502,11 +481,11 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
         dtype = (value.dtype.str, repr(value.dtype))
         reader.out += (np.ndarray, *dtype, value.shape, value.flags.writeable)
         # While a program with the array lives, JAX keeps using the constant made from the array.
-        reader.add_identity(value, None if mode == "live" else ARRAY)
+        reader.add_identity(value, None if mode == "live" else errors.ARRAY)
         reader.reading.can_change = reader.reading.reads_data = True
         reader.out.append(value.tobytes())
     else:
-        reader.stop(value, ARRAY)
+        reader.stop(value, errors.ARRAY)
 
 
 def is_integer_scalar(array: jax.Array) -> bool:
@@ -525,7 +504,7 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
     leaves = jtu.tree_leaves(value) if mode == "given" else ()
     if any(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
         raise HoldsArray
-    read_instance(reader, value, mode)
+    instances.read_instance(reader, value, mode)
     if jitted_by_equinox(value):
         add_programs(reader, value, mode)
 
@@ -604,9 +583,9 @@ def _rule_of(kind: type) -> "Rule | None":
             return rule
     if is_module_class(kind):
         return read_node
-    if is_immutable(kind):
-        return read_immutable
-    if is_record(kind):
+    if instances.is_immutable(kind):
+        return instances.read_immutable
+    if instances.is_record(kind):
         return read_tuple
     return None
 
@@ -616,11 +595,11 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
     ((jax.Array, np.ndarray, jax.core.Tracer), read_array),
     (np.generic, read_numpy_scalar),
     (np.dtype, read_numpy_dtype),
-    (type, read_class),
-    (enum.Enum, read_enum),
+    (type, instances.read_class),
+    (enum.Enum, instances.read_enum),
     ((jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec), read_comparable),
     (jax.Device, read_comparable),
-    (pathlib.PurePath, read_path),
+    (pathlib.PurePath, instances.read_path),
 )
 
 
@@ -650,7 +629,7 @@ RULES: dict[type, Rule] = {
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     np.ufunc: read_ufunc,
     typing.ForwardRef: read_forward_ref,
-    **dict.fromkeys(LOGGERS, read_logger),
-    type: read_class,
+    **dict.fromkeys(LOGGERS, instances.read_logger),
+    type: instances.read_class,
     jtu.PyTreeDef: read_treedef,
 }
