@@ -6,7 +6,7 @@
 - `hoist` and `canonicalize` use these for callables and models. Functions like `canonopt.adam` use
   them for the *specs* that they return: Optax transformations and schedules.
 
-Read `interning` first, then `reader`, which walks over values by the rules of the other modules.
+Read `interning` first, then `reader`, which walks over values with `rules` for their types.
 `parts` takes values apart and rebuilds them, so that `hoist` and `canonicalize` can replace the
 callables in a value, and `Copy` can replace the arrays that a function captures.
 """

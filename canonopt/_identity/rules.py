@@ -105,8 +105,8 @@ def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mo
 
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
-    # The variables that a library's function may rebind itself, when it is traced.
-    own = code.stores if is_library_function(function) else ()
+    is_library = is_library_function(function)
+    own = code.stores if is_library else ()  # the variables that it may rebind when it is traced
     rebindable_names = () if mode == "live" else rebindable_variables(function)
     for name, cell in cells_of(function):
         value: Any = cell.cell_contents if is_bound(cell) else UNBOUND
@@ -122,7 +122,6 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 # variable counts by identity, as a mutable object does.
                 how = "live"
                 reader.add_identity(cell)
-                is_library = is_library_function(function)
                 reader.note(function, errors.OF_LIBRARY if is_library else errors.rebindable(name))
         if mode in NOW and name in own:
             # When traced, Optax's schedules turn captured ints into floats: the ints count.
