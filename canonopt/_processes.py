@@ -70,16 +70,15 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
     does not call this within the timeout. All processes raise, so none waits in a collective.
     """
     others = processes()
+    count = jax.process_count() if others is None else others.count
+    if count == 1:
+        return
     if others is None:
-        if jax.process_count() == 1:
-            return
         raise MissingProcessError(
-            f"{_NAME} compares {jax.process_count()} processes through the coordinator of "
-            "jax.distributed, which was not initialized.",
+            f"{_NAME} compares {count} processes through the coordinator of jax.distributed, "
+            "which was not initialized.",
             "Call jax.distributed.initialize() when the program starts.",
         )
-    if others.count == 1:
-        return
     parts = Description(spec_or_model).parts
     verdict = (_lead if others.index == 0 else _follow)(others, next(_calls), parts, timeout)
     if missing := verdict.missing:
@@ -103,11 +102,8 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 # --- the exchange -------------------------------------------------------------------------------
 
 _Parts = dict[str, str]  # the texts of parts, by path
+_KEY = "canonopt/same"  # all keys in the store begin so; the number of a call follows
 _MARGIN = 5  # further seconds to wait for a verdict, while process 0 works it out
-
-
-def _key(call: int) -> str:
-    return f"canonopt/same/{call}"
 
 
 class _Verdict(NamedTuple):
@@ -120,7 +116,7 @@ class _Verdict(NamedTuple):
 
 def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
     """Publish the parts of process 0, collect the results of the others, and send the verdict."""
-    key, until = _key(call), time.monotonic() + timeout
+    key, until = f"{_KEY}/{call}", time.monotonic() + timeout
     others.set(f"{key}/parts", zlib.compress(json.dumps(parts).encode()))
     while True:
         found = others.below(f"{key}/found")
@@ -132,14 +128,14 @@ def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdi
     differing = {index: result for index, result in results.items() if result is not None}
     verdict = _Verdict(missing, differing)
     if not missing:  # all have called, so none still reads the keys of the previous call
-        others.delete(_key(call - 1))
+        others.delete(f"{_KEY}/{call - 1}")
     others.set(f"{key}/verdict", json.dumps(verdict).encode())
     return verdict
 
 
 def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
     """Compare `parts` with those of process 0, and wait for the verdict of process 0."""
-    key = _key(call)
+    key = f"{_KEY}/{call}"
     published = others.get(f"{key}/parts", timeout)
     if published is None:
         return _Verdict([0], {})
