@@ -75,13 +75,10 @@ def _value_as_double(value: Any, xp: ModuleType) -> Any:
 
 def compute(function: Callable[..., Any], *numbers: Any) -> jax.Array:
     """Return `function(*numbers)` in float64. NumPy arrays become constants of the program."""
-    with jax.enable_x64(True):
-        return function(*map(_hidden, numbers))
-
-
-def _hidden(x: Any) -> jax.Array:
     # If XLA sees a constant, it simplifies `(x + 1) - 1` to `x`, and `x / 3` to a product.
-    return x if isinstance(x, jax.Array) else jax.lax.optimization_barrier(jnp.asarray(x))
+    hide = lambda x: jax.lax.optimization_barrier(jnp.asarray(x))  # noqa: E731
+    with jax.enable_x64(True):
+        return function(*(x if isinstance(x, jax.Array) else hide(x) for x in numbers))
 
 
 def add(a: Any, b: Any) -> Any:

@@ -143,9 +143,12 @@ class Deferred(Internals):
 
         **Raises:** `DynamicSpecError` if `use` needs the value of a traced number.
         """
+        is_spec = lambda node: isinstance(node, Configured)  # noqa: E731
+        # As a node of a pytree, a `TracedNumber` is rebuilt as its array: one in a state, say.
+        as_arrays = lambda tree: jtu.tree_map(lambda leaf: leaf, tree, is_leaf=is_spec)  # noqa: E731
         self.check()
         try:
-            result = both_branches(lambda: _as_arrays(use(self._result())))
+            result = both_branches(lambda: as_arrays(use(self._result())))
         except (TypeError, ValueError) as error:  # from JAX, or from a check of an argument
             is_noted = any(note.startswith(_GIVEN) for note in getattr(error, "__notes__", ()))
             if not isinstance(error, DynamicSpecError) and not is_noted:
@@ -199,12 +202,6 @@ class Deferred(Internals):
 
 _GIVEN = "Given as an array or as canonopt.dynamic(...):"
 _WRITE = "If a Python number is needed, write one. If an array is needed, write jnp.asarray(...)."
-
-
-def _as_arrays(tree: Any) -> Any:
-    """Return `tree` with an array for each `TracedNumber`, such as a number in a state."""
-    as_array = lambda node: node.array if isinstance(node, TracedNumber) else node  # noqa: E731
-    return jtu.tree_map(as_array, tree, is_leaf=lambda x: isinstance(x, TracedNumber | Configured))
 
 
 # --- specs as pytrees ---------------------------------------------------------------------------
