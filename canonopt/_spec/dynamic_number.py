@@ -1,8 +1,17 @@
-"""Python numbers that are leaves of a spec, as `canonopt.dynamic(1e-3)` returns them."""
+"""Python numbers whose values are traced, as `canonopt.dynamic(1e-3)` makes them.
+
+A `Dynamic` is such a number as leaves of a spec. A `TracedNumber` takes its place in a factory and
+in an update. It acts as a float does: it promotes weakly, computes with other numbers in double
+precision, and is rounded where it meets an array. Only its value is not available.
+"""
 
 import contextlib
-from collections.abc import Hashable
-from typing import Any
+import contextvars
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
@@ -11,6 +20,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._identity import HoldsArray, Mode
+from .._python_internals.callers import frames
 from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from . import double_float
@@ -120,7 +130,7 @@ class Dynamic:
         return ()
 
 
-def _refuse(self: Dynamic, *others: Any) -> Any:
+def _refuse_operator(self: Dynamic, *others: Any) -> Any:
     if not all(isinstance(other, NUMBERS | Dynamic) for other in others):
         return NotImplemented  # an array then calls `self.__jax_array__`
     raise DynamicSpecError(
@@ -133,7 +143,7 @@ def _refuse(self: Dynamic, *others: Any) -> Any:
 
 _REFUSED = "add radd sub rsub mul rmul truediv rtruediv pow rpow neg abs round lt le gt ge"
 for _name in _REFUSED.split():
-    setattr(Dynamic, f"__{_name}__", _refuse)
+    setattr(Dynamic, f"__{_name}__", _refuse_operator)
 
 jtu.register_dataclass(Dynamic, ["value", "rest", "tail"], ["kind"])
 
@@ -181,3 +191,239 @@ def as_dynamic(value: Any, path: str = "") -> Any:
             return made
     problem = f"{path or 'The number'} is {value!r}, which does not fit {dtype_of(kind).name}."
     raise DynamicSpecError(problem, "Leave out canonopt.dynamic.", path=path or None)
+
+
+# --- numbers in a trace ---------------------------------------------------------------------------
+
+
+def _operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the methods for `number + other` and for `other + number`."""
+    return lambda a, b: _compute(function, a, b), lambda b, a: _compute(function, a, b)
+
+
+def _refused(by: str) -> Callable[..., Any]:
+    """Return a method that refuses an operation which needs the value of a traced number."""
+
+    def refuse(number: "TracedNumber", *_: Any, **__: Any) -> Any:
+        raise _value_needed(number.name, by)
+
+    return refuse
+
+
+class TracedNumber:
+    """A number that a factory was given, or that it has computed from such a number.
+
+    - `array`: the array that JAX makes of it, to compute with other arrays.
+    - `double`: the number in double precision, without a derivative.
+    - `kind`: its type in Python.
+    - `name`: the parameter, for errors.
+    - `has_branches`: True for the result of `x == 0.0` or `x != 0.0`. A Python `if` on it is
+      answered both ways, see `both_branches`.
+    """
+
+    __slots__ = ("array", "double", "has_branches", "kind", "name")
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+    # With this, NumPy's arrays and scalars leave their operators to this class: `array * x`.
+    __array_ufunc__ = None
+
+    def __init__(
+        self, array: Any, double: Any, kind: type, name: str, has_branches: bool = False
+    ) -> None:
+        self.array, self.double, self.kind, self.name = array, double, kind, name
+        self.has_branches = has_branches
+
+    @classmethod
+    def of(cls, number: Dynamic, name: str) -> "TracedNumber":
+        return cls(number.as_array(), number.as_double(), number.kind, name)
+
+    def __jax_array__(self) -> Any:
+        return self.array
+
+    # `jnp.asarray` reads the weak type from `aval`; `jnp.full_like` reads the other attributes.
+    aval = property(lambda self: jax.typeof(self.array))
+    shape = property(lambda self: self.array.shape)
+    ndim = property(lambda self: self.array.ndim)
+    dtype = property(lambda self: self.array.dtype)
+    weak_type = property(lambda self: self.array.weak_type)
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return `kind`, so that `isinstance(x, float)` decides as for a Python number.
+
+        JAX, NumPy and Optax get `TracedNumber`: JAX and NumPy would ask a `float` for its value,
+        and Optax asks for the type only to leave out a decay of 0.
+        """
+        _, caller = itertools.islice(frames(), 2)
+        package = str(caller.f_globals.get("__name__")).partition(".")[0]
+        return TracedNumber if package in ("jax", "numpy", "optax", "canonopt") else self.kind
+
+    # Optax needs these operators.
+    __add__, __radd__ = _operator(operator.add)
+    __sub__, __rsub__ = _operator(operator.sub)
+    __mul__, __rmul__ = _operator(operator.mul)
+    __truediv__, __rtruediv__ = _operator(operator.truediv)
+    __pow__, __rpow__ = _operator(operator.pow)
+    __lt__, __gt__ = _operator(operator.lt)
+    __le__, __ge__ = _operator(operator.le)
+    __eq__ = _operator(operator.eq)[0]
+    __ne__ = _operator(operator.ne)[0]
+
+    def __neg__(self) -> Any:
+        return _compute(operator.neg, self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        run = _current.get() if self.has_branches else None
+        if run is not None and len(run.asked) < _MAX_QUESTIONS:
+            run.asked.append(self)
+            return len(run.asked) <= len(run.answers) and run.answers[len(run.asked) - 1]
+        raise _value_needed(self.name, "a Python `if`, `while` or `assert`")
+
+    __float__ = _refused("float(...)")
+    __str__ = _refused("str(...) or a format")
+    __format__ = _refused("str(...) or a format")
+    __int__ = _refused("int(...)")
+    __index__ = _refused("a shape, a range or an index")
+    __array__ = _refused("a NumPy function")
+    __abs__ = _refused("abs(...)")
+    __round__ = _refused("round(...)")
+    __floordiv__ = __rfloordiv__ = _refused("`//`")
+    __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refused("`%`")
+
+
+# Inside of a jitted function of JAX, an argument that is a Python number is an array. With this
+# registration, so is a `TracedNumber`.
+jtu.register_pytree_node(TracedNumber, lambda x: ((x.array,), None), lambda _, parts: parts[0])
+
+
+def _value_needed(name: str, by: str) -> DynamicSpecError:
+    """Build the error for a number whose value is needed. `name` begins with the parameter."""
+    return DynamicSpecError(
+        f"{name} cannot be traced: its value is needed for {by}.",
+        "Write a Python number instead of canonopt.dynamic(...): each value compiles once. "
+        "Or write a factory of your own that uses jnp there, with canonopt.canonical.",
+        path=name.partition(" of ")[0],
+    )
+
+
+# --- operators ----------------------------------------------------------------------------------
+
+_COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le)
+_IN_DOUBLE: dict[Any, Any] = {operator.add: double_float.add, operator.mul: double_float.multiply}
+
+
+def _compute(function: Callable[..., Any], *operands: Any) -> Any:
+    """Return `function` of numbers, or of numbers and arrays.
+
+    With an array, `jax.numpy` computes the result. Floats are computed twice, in float64 and in the
+    default precision. The result takes its value from the first, and its derivative from the
+    second, since `join` and bit-level rounding have no useful derivative.
+    """
+    if not all(isinstance(x, TracedNumber | NUMBERS | jax.Array | np.ndarray) for x in operands):
+        return NotImplemented
+    compares = function in _COMPARISONS
+    kind = _kind_of_result(operator.add if compares else function, *map(_kind, operands))
+    if kind is None:  # JAX computes the result, even from NumPy arrays, as in a trace
+        return function(*map(jnp.asarray, operands))
+    name = " and ".join(dict.fromkeys(x.name for x in operands if isinstance(x, TracedNumber)))
+    if kind is int and function is operator.pow:  # in Python, the value decides the result's type
+        raise _value_needed(name, "the power of an integer")
+    doubles = [x.double if isinstance(x, TracedNumber) else np.float64(x) for x in operands]
+    double = double_float.compute(_IN_DOUBLE.get(function, function), *doubles)
+    if compares or kind is int:  # the double comes from the array, since an integer has no -0
+        array = double if compares else function(*(_as_array(x, int) for x in operands))
+        double = double_float.join((array, None, None), jnp)
+        # Only floats have branches: if a factory compares an integer, such as a number of steps,
+        # the answer decides what the program is.
+        has_branches = function in (operator.eq, operator.ne) and (
+            operands[0].kind in FLOATS and isinstance(operands[1], int | float)
+        )
+        return TracedNumber(array, double, bool if compares else int, name, has_branches)
+    array = function(*(_as_array(x, kind) for x in operands))
+    # `-1 * learning_rate` is frequent, and exact in any precision. Other results need all parts of
+    # the number, and each part is one more argument of the program.
+    has_one = any(type(x) in (int, float) and x in (1, -1) for x in operands)
+    if function is not operator.neg and not (function is operator.mul and has_one):
+        value = double_float.converted(double, dtype_of(kind), is_weak=kind is float)
+        array = double_float.with_derivative_of(array, value)
+    return TracedNumber(array, double, kind, name)
+
+
+@functools.cache
+def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
+    """Return the type of the result that Python and NumPy compute from numbers of these types.
+
+    Returns `None` if JAX computes with such numbers in the same precision.
+    """
+    kind = None if None in types else type(function(*(each(1) for each in types)))
+    return kind if kind in (int, *FLOATS) else None
+
+
+def _kind(x: Any) -> type | None:
+    if isinstance(x, TracedNumber):
+        return x.kind
+    if isinstance(x, np.generic):
+        return type(x)
+    # Return the base class, since an enumeration, for example, cannot be made from other numbers.
+    return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
+
+
+def _as_array(x: Any, kind: type) -> Any:
+    """Return the array of an operand, for a result of this type: `True + 1` is an integer."""
+    with np.errstate(all="ignore"):  # a number may be too large for a float32
+        array = x.array if isinstance(x, TracedNumber) else np.asarray(kind(x), dtype_of(kind))
+    return double_float.converted(array, dtype_of(kind), is_weak=kind is not np.float64)
+
+
+# --- a Python `if` on a traced number -------------------------------------------------------------
+
+# For an `if` that treats one value specially, as in `0.0 if peak == 0.0 else end / peak`, both
+# branches run, and the program selects a result. Any other `if` raises an error, since each answer
+# would be another program. `__bool__` finds the current `_Run` in a context variable, since
+# the user's code calls `__bool__`, and cannot pass the run on.
+
+_MAX_QUESTIONS = 3  # so an update is traced up to 2**3 times
+
+
+class _Run(NamedTuple):
+    """One run of a function: the answers for its first `if`s, and the booleans that `if`s test."""
+
+    answers: tuple[bool, ...]
+    asked: list[TracedNumber]
+
+
+_current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current", default=None)
+
+
+def one_branch(
+    function: Callable[[], Any], answers: tuple[bool, ...] = ()
+) -> tuple[Any, list[TracedNumber]]:
+    """Return the result and the booleans that `if`s tested. Answers after `answers` are False."""
+    run = _Run(answers, [])
+    token = _current.set(run)
+    try:
+        return function(), run.asked
+    finally:
+        _current.reset(token)
+
+
+def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
+    """Run both branches of each `if` on a traced boolean, and return the result that it selects.
+
+    **Raises:** `DynamicSpecError` if the results of the two branches differ in type.
+    """
+    result, asked = one_branch(function, answers)
+    if len(asked) == len(answers):
+        return result
+    yes, no = (both_branches(function, (*answers, answer)) for answer in (True, False))
+    decides = asked[len(answers)]
+    if _types_of(yes) != _types_of(no):
+        raise _value_needed(decides.name, "a Python `if` with results of different types")
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(decides.array, a, b), yes, no)
+
+
+def _types_of(result: Any) -> Any:
+    leaves, structure = jax.tree.flatten(result)
+    return structure, [(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]

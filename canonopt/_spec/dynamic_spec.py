@@ -25,9 +25,8 @@ from .._optax_compat import is_transformation
 from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from .double_float import converted
-from .dynamic_number import Dynamic, as_dynamic
+from .dynamic_number import Dynamic, TracedNumber, as_dynamic, both_branches, one_branch
 from .spec import Configured, Internals, class_for, copied, find, make_spec, mapped
-from .traced_number import TracedNumber, both_branches, one_branch
 
 # --- parameters with holes ----------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import canonopt
-from canonopt._spec.traced_number import TracedNumber
+from canonopt._spec.dynamic_number import TracedNumber
 
 from ..support.compiling import AS_FOR_USERS
 from ..support.counting import counted
