@@ -189,7 +189,7 @@ class Description:
             return text, ()
         if isinstance(value, Configured):
             factory = internals_of(value).factory
-            own = [] if factory.is_stable else [("factory", factory.function)]
+            own = [("factory", function) for function in factory.held]
             named = [(f".{name}", part) for name, part in value.parameters().items()]
             return factory.expression, own + named
         if isinstance(value, type):

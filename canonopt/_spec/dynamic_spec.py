@@ -126,7 +126,7 @@ class Deferred(Internals):
 
     def check(self) -> None:
         """Raise `DynamicSpecError` if another call of the factory would read changed values."""
-        if self.watched is None or self.watched.is_unchanged() or self.factory.is_stable:
+        if self.watched is None or self.watched.is_unchanged() or not self.factory.held:
             return
         # If no child is a `Dynamic`, as in code for Optax, the stored result is used again.
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):

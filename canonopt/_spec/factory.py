@@ -84,14 +84,9 @@ class Factory:
         self.builder = _make_builder(self)
 
     @functools.cached_property
-    def is_stable(self) -> bool:
-        """Return True if the function belongs to a library, and never changes."""
-        return not read((self.function,)).can_change
-
-    @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """Return the values in a key other than arguments: the function, if it is the user's."""
-        return () if self.is_stable else (self.function,)
+        """Return the values in a key other than arguments: the function, if it can change."""
+        return (self.function,) if read((self.function,)).can_change else ()
 
     # --- building a spec --------------------------------------------------------------------------
 
@@ -102,10 +97,9 @@ class Factory:
         # A remembered call keeps the specs among its arguments alive for longer than its own spec,
         # so only a repeated call is remembered. No call is remembered if the factory reads changing
         # values or makes a random key, which depends on a setting of JAX.
-        is_fixed = (
-            internals.is_rebuilt and self.is_stable and _KEYS.isdisjoint(self.signature.parameters)
-        )
-        if is_fixed and all(map(_is_constant, values)) and not has_negative_zero(values):
+        is_fixed = not self.held and _KEYS.isdisjoint(self.signature.parameters)
+        is_plain = all(map(_is_constant, values)) and not has_negative_zero(values)
+        if internals.is_rebuilt and is_fixed and is_plain:
             internals.has_zero |= 0.0 in values
             self.spellings.setdefault(key, internals)
         return spec
