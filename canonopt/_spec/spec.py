@@ -379,13 +379,17 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         ) -> tuple[Any, optax.OptState]: ...
 
     def __new__(cls, /, *pair: Any, **fields: Any) -> Any:
-        # `dataclasses.asdict` and others copy a named tuple by its items.
-        if pair or fields.keys() == {*cls._fields}:
-            return _of_pair(*pair, **fields)
-        return super().__new__(cls, **fields)
+        if not pair and fields.keys() != {*cls._fields}:
+            return super().__new__(cls, **fields)
+        # `dataclasses.asdict` and others copy a named tuple by its items. The result is the spec
+        # that has these two functions, or else a plain transformation.
+        made = optax.GradientTransformationExtraArgs(*pair, **fields)
+        owner = getattr(made.init, "__canonical_owner__", None)
+        is_copy = isinstance(owner, Spec) and all(map(operator.is_, owner, made))
+        return owner if is_copy else made
 
     # `_replace` calls this.
-    _make: Any = classmethod(lambda cls, iterable: _of_pair(*iterable))
+    _make: Any = classmethod(lambda cls, pair: cls(*pair))
     # tyro treats a class with this method as a named tuple, so only instances have it.
     _asdict: Any = Attribute(
         lambda spec: functools.partial(dict, init=spec.init, update=spec.update), is_of_class=False
@@ -407,15 +411,6 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         from .._steps import init_like_grads  # imported here, since this imports Equinox
 
         return init_like_grads(model, loss_fn, *args, optim=self, **kwargs)
-
-
-def _of_pair(*pair: Any, **named: Any) -> optax.GradientTransformationExtraArgs:
-    """Return the spec that these two functions belong to, or else a plain transformation."""
-    made = optax.GradientTransformationExtraArgs(*pair, **named)
-    owner = getattr(made.init, "__canonical_owner__", None)
-    if isinstance(owner, Spec) and all(map(operator.is_, owner, made)):
-        return owner
-    return made
 
 
 class ScheduleSpec(Configured):
