@@ -13,7 +13,7 @@ import time
 import types
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.core
@@ -80,15 +80,16 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
             "Call jax.distributed.initialize() when the program starts.",
         )
     parts = Description(spec_or_model).parts
-    verdict = (_lead if others.index == 0 else _follow)(others, next(_calls), parts, timeout)
-    if missing := verdict.missing:
+    compare = _lead if others.index == 0 else _follow
+    missing, differences = compare(others, next(_calls), parts, timeout)
+    if missing:
         who = f"Process{'es' * (len(missing) > 1)} {', '.join(map(str, missing))}"
         raise MissingProcessError(
             f"{who} did not call {_NAME} within {timeout:g} seconds.",
             "Call it at the same place in every process, or pass a longer timeout.",
         )
-    if verdict.differing:
-        (index, (path, before, after)), *more = verdict.differing.items()
+    if differences:
+        (index, (path, before, after)), *more = differences.items()
         also = f" Also different: {', '.join(other for other, _ in more)}." if more else ""
         raise ProcessMismatchError(
             f"{path} is {before} in process 0, and {after} in process {index}.{also}",
@@ -106,12 +107,9 @@ _KEY = "canonopt/same"  # all keys in the store begin so; the number of a call f
 _MARGIN = 5  # further seconds to wait for a verdict, while process 0 works it out
 
 
-class _Verdict(NamedTuple):
-    """The result of a comparison, which process 0 sends to the others."""
-
-    missing: list[int]
-    # Maps a process to a path, and to the texts there in process 0 and in that process.
-    differing: dict[str, tuple[str, str, str]]
+# The result of a comparison, which process 0 sends to the others: the processes that are missing;
+# and for each that differs, a path with the texts there in process 0 and in that process.
+_Verdict = tuple[list[int], dict[str, tuple[str, str, str]]]
 
 
 def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
@@ -125,8 +123,7 @@ def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdi
         time.sleep(0.01)
     results = {index: json.loads(found[index]) for index in sorted(found, key=int)}
     missing = [index for index in range(1, others.count) if str(index) not in results]
-    differing = {index: result for index, result in results.items() if result is not None}
-    verdict = _Verdict(missing, differing)
+    verdict = missing, {i: result for i, result in results.items() if result is not None}
     if not missing:  # all have called, so none still reads the keys of the previous call
         others.delete(f"{_KEY}/{call - 1}")
     others.set(f"{key}/verdict", json.dumps(verdict).encode())
@@ -138,12 +135,12 @@ def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Ver
     key = f"{_KEY}/{call}"
     published = others.get(f"{key}/parts", timeout)
     if published is None:
-        return _Verdict([0], {})
+        return [0], {}
     differences = differing(json.loads(zlib.decompress(published)), parts)
     found = next(((path, *texts) for path, texts in differences.items()), None)
     others.set(f"{key}/found/{others.index}", json.dumps(found).encode())
     verdict = others.get(f"{key}/verdict", timeout + _MARGIN)
-    return _Verdict([0], {}) if verdict is None else _Verdict(*json.loads(verdict))
+    return ([0], {}) if verdict is None else json.loads(verdict)
 
 
 # --- what is in a value -------------------------------------------------------------------------
@@ -293,9 +290,8 @@ def _array(value: Any) -> str:
         return text
     if value.sharding is not None and getattr(value, "committed", True):
         text += f" on {sharding_text(value.sharding)}"
-    if isinstance(value, jax.ShapeDtypeStruct):
-        return text
-    if not (value.is_fully_addressable or value.is_fully_replicated):
+    is_struct = isinstance(value, jax.ShapeDtypeStruct)
+    if is_struct or not (value.is_fully_addressable or value.is_fully_replicated):
         return text
     is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     return f"{text} {_values(jax.random.key_data(value) if is_key else value)}"
