@@ -311,18 +311,18 @@ def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
     **Raises:** `ConfigError` for unknown names, wrong types and extra keys, with the path in the
     data. Missing parameters take their defaults.
     """
-    return _Converter(registry).read(_enveloped(data)["spec"], "spec")
+    return _Converter(registry).read(_spec_in(data), "spec")
 
 
-def _enveloped(data: Any) -> dict[str, Any]:
-    """Return `data` in Python's built-in types. Raises `ConfigError` if it describes no spec."""
+def _spec_in(data: Any) -> dict[str, Any]:
+    """Return the table of the spec in `data`, in Python's built-in types."""
     if isinstance(data, optax.GradientTransformation) or callable(data):
         problem = f"A value of type {type(data).__name__} is not the data of a spec."
         fix = "Build it with canonopt, and pass canonopt.to_config(spec)."
         raise ConfigError(problem, fix, path="data")
     match table := _plain(data, "data"):
-        case {"canonopt": {"format": 1}, "spec": {"optax": _} | {"canonical": _}}:
-            return table
+        case {"canonopt": {"format": 1}, "spec": {"optax": _} | {"canonical": _} as spec}:
+            return spec
     example = {"canonopt": {"format": 1}, "spec": {"optax": "adam", "learning_rate": 0.001}}
     raise ConfigError(
         f"The data must have the form {json.dumps(example)}, not {_text(table)}.",
@@ -370,8 +370,7 @@ def fingerprint(spec: Source, *, registry: Registry = None) -> str:
 
 def _data_of(spec: Any, converter: _Converter) -> Data:
     """Return the data of `spec`, which is a spec or already data."""
-    is_spec = isinstance(spec, Configured)
-    return converter.write(spec, "spec") if is_spec else _enveloped(spec)["spec"]
+    return converter.write(spec, "spec") if isinstance(spec, Configured) else _spec_in(spec)
 
 
 class Difference(NamedTuple):
