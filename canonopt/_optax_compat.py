@@ -76,8 +76,7 @@ def is_optimizer(factory: Any) -> bool:
 
     Relies on the module in which Optax has its optimizers, and affects only `canonopt.optimizers`.
     """
-    function = factory.func if isinstance(factory, functools.partial) else factory
-    return function.__module__ == "optax._src.alias"
+    return getattr(factory, "func", factory).__module__ == "optax._src.alias"
 
 
 def dtype_of(value: Any) -> Any:

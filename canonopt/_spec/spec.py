@@ -115,9 +115,7 @@ class Configured:
     def __delattr__(self, name: str) -> None:
         setattr(self, name, None)
 
-    @property
-    def _factory(self) -> Any:
-        return self._internals.factory
+    _factory: Any = property(operator.attrgetter("_internals.factory"))
 
     def replace(self, /, **changes: Any) -> Self:
         """Return a spec of the same factory, with other values for some parameters.
@@ -229,7 +227,6 @@ class Configured:
 
 # A path such as `args[1].learning_rate.peak_value` leads from a spec through its parameters, the
 # containers among them, and the specs inside.
-
 
 # Values of these types are neither taken apart nor copied.
 WHOLE = PLAIN | {complex, types.FunctionType}
