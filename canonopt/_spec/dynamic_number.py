@@ -26,7 +26,7 @@ from ..errors import DynamicSpecError
 from . import double_float
 from .expressions import expression
 
-NUMBERS = int | float | np.number | np.bool_
+_NUMBERS = int | float | np.number | np.bool_
 
 # Maps the type of a number to the kind of dtype that its array has.
 _DTYPES = {
@@ -35,7 +35,7 @@ _DTYPES = {
     float: jnp.floating,
     np.float64: jnp.floating,
 }
-FLOATS = (float, np.float64)
+_FLOATS = (float, np.float64)
 
 
 class Dynamic:
@@ -64,8 +64,8 @@ class Dynamic:
     @classmethod
     def of(cls, numbers: Any, kind: type) -> "Dynamic":
         """Return a `Dynamic` of one number, or of a list or array of an ensemble's numbers."""
-        dtype, exact = dtype_of(kind), _as_python(numbers, kind)
-        is_split = kind in FLOATS and dtype != np.float64
+        dtype, exact = _dtype_of(kind), _as_python(numbers, kind)
+        is_split = kind in _FLOATS and dtype != np.float64
         leaves = double_float.split(exact) if is_split else (exact.astype(dtype),)
         # In a trace, the arrays would otherwise be tracers. A transfer guard may refuse
         # `jnp.asarray`, but not `jax.device_put`.
@@ -84,7 +84,7 @@ class Dynamic:
             return None
         if not self.is_held():
             return np.asarray(self.value).tolist()
-        joined = double_float.join(parts) if self.kind in FLOATS else np.asarray(self.value)
+        joined = double_float.join(parts) if self.kind in _FLOATS else np.asarray(self.value)
         return _as_python(joined, self.kind).tolist()
 
     def as_double(self) -> Any:
@@ -95,13 +95,11 @@ class Dynamic:
         """Return the array that JAX makes of the number, under the current `jax_enable_x64`."""
         if not self.is_held():
             return self.value
-        dtype, is_weak = dtype_of(self.kind), self.kind is not np.float64
-        single = double_float.converted(self.value, dtype, is_weak)
-        if self.kind not in FLOATS or self.value.dtype == dtype:
+        single = _array_of(self.value, self.kind)
+        if self.kind not in _FLOATS or self.value.dtype == single.dtype:
             return single
         # `jax_enable_x64` has changed since the value was made.
-        exact = double_float.converted(self.as_double(), dtype, is_weak)
-        return double_float.with_derivative_of(single, exact)
+        return double_float.with_derivative_of(single, _array_of(self.as_double(), self.kind))
 
     __jax_array__ = as_array
 
@@ -131,7 +129,7 @@ class Dynamic:
 
 
 def _refuse_operator(self: Dynamic, *others: Any) -> Any:
-    if not all(isinstance(other, NUMBERS | Dynamic) for other in others):
+    if not all(isinstance(other, _NUMBERS | Dynamic) for other in others):
         return NotImplemented  # an array then calls `self.__jax_array__`
     raise DynamicSpecError(
         f"{self!r} is a leaf of a spec: arithmetic and comparisons are not defined for it.",
@@ -161,9 +159,14 @@ def _as_python(numbers: Any, kind: type) -> np.ndarray:
     return np.asarray(np.frompyfunc(kind, 1, 1)(numbers), object)
 
 
-def dtype_of(kind: type) -> np.dtype:
+def _dtype_of(kind: type) -> np.dtype:
     """Return the dtype of the array that JAX makes of a number of this type."""
     return jnp.result_type(kind(0))
+
+
+def _array_of(number: Any, kind: type) -> jax.Array:
+    """Return an array as JAX makes it of a number of this type: `np.float64` is typed strongly."""
+    return double_float.converted(number, _dtype_of(kind), is_weak=kind is not np.float64)
 
 
 def as_dynamic(value: Any, path: str = "") -> Any:
@@ -174,7 +177,7 @@ def as_dynamic(value: Any, path: str = "") -> Any:
     if isinstance(value, Dynamic | jax.Array | np.ndarray):
         return value
     members: Any = value if isinstance(value, list | tuple) and value else [value]
-    if not all(isinstance(member, NUMBERS) for member in members):
+    if not all(isinstance(member, _NUMBERS) for member in members):
         got = f"{path}={value!r}" if path else repr(value)
         problem = f"canonopt.dynamic takes a number or an array, not {got}."
         in_yaml = " In YAML, 1e-3 is text, and 1.0e-3 a number." if isinstance(value, str) else ""
@@ -189,7 +192,7 @@ def as_dynamic(value: Any, path: str = "") -> Any:
         made = Dynamic.of(value, kind)
         if repr(made.numbers()) == repr(_as_python(value, kind).tolist()):
             return made
-    problem = f"{path or 'The number'} is {value!r}, which does not fit {dtype_of(kind).name}."
+    problem = f"{path or 'The number'} is {value!r}, which does not fit {_dtype_of(kind).name}."
     raise DynamicSpecError(problem, "Leave out canonopt.dynamic.", path=path or None)
 
 
@@ -321,7 +324,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     default precision. The result takes its value from the first, and its derivative from the
     second, since `join` and bit-level rounding have no useful derivative.
     """
-    if not all(isinstance(x, TracedNumber | NUMBERS | jax.Array | np.ndarray) for x in operands):
+    if not all(isinstance(x, TracedNumber | _NUMBERS | jax.Array | np.ndarray) for x in operands):
         return NotImplemented
     compares = function in _COMPARISONS
     kind = _kind_of_result(operator.add if compares else function, *map(_kind, operands))
@@ -333,21 +336,20 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     doubles = [x.double if isinstance(x, TracedNumber) else np.float64(x) for x in operands]
     double = double_float.compute(_IN_DOUBLE.get(function, function), *doubles)
     if compares or kind is int:  # the double comes from the array, since an integer has no -0
-        array = double if compares else function(*(_as_array(x, int) for x in operands))
+        array = double if compares else function(*(_operand(x, int) for x in operands))
         double = double_float.join((array, None, None), jnp)
         # Only floats have branches: if a factory compares an integer, such as a number of steps,
         # the answer decides what the program is.
         has_branches = function in (operator.eq, operator.ne) and (
-            operands[0].kind in FLOATS and isinstance(operands[1], int | float)
+            operands[0].kind in _FLOATS and isinstance(operands[1], int | float)
         )
         return TracedNumber(array, double, bool if compares else int, name, has_branches)
-    array = function(*(_as_array(x, kind) for x in operands))
+    array = function(*(_operand(x, kind) for x in operands))
     # `-1 * learning_rate` is frequent, and exact in any precision. Other results need all parts of
     # the number, and each part is one more argument of the program.
     has_one = any(type(x) in (int, float) and x in (1, -1) for x in operands)
     if function is not operator.neg and not (function is operator.mul and has_one):
-        value = double_float.converted(double, dtype_of(kind), is_weak=kind is float)
-        array = double_float.with_derivative_of(array, value)
+        array = double_float.with_derivative_of(array, _array_of(double, kind))
     return TracedNumber(array, double, kind, name)
 
 
@@ -358,7 +360,7 @@ def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
     Returns `None` if JAX computes with such numbers in the same precision.
     """
     kind = None if None in types else type(function(*(each(1) for each in types)))
-    return kind if kind in (int, *FLOATS) else None
+    return kind if kind in (int, *_FLOATS) else None
 
 
 def _kind(x: Any) -> type | None:
@@ -370,11 +372,11 @@ def _kind(x: Any) -> type | None:
     return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
 
 
-def _as_array(x: Any, kind: type) -> Any:
+def _operand(x: Any, kind: type) -> Any:
     """Return the array of an operand, for a result of this type: `True + 1` is an integer."""
     with np.errstate(all="ignore"):  # a number may be too large for a float32
-        array = x.array if isinstance(x, TracedNumber) else np.asarray(kind(x), dtype_of(kind))
-    return double_float.converted(array, dtype_of(kind), is_weak=kind is not np.float64)
+        array = x.array if isinstance(x, TracedNumber) else np.asarray(kind(x), _dtype_of(kind))
+    return _array_of(array, kind)
 
 
 # --- a Python `if` on a traced number -------------------------------------------------------------
