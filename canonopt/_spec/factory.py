@@ -98,8 +98,7 @@ class Factory:
         # so only a repeated call is remembered. No call is remembered if the factory reads changing
         # values or makes a random key, which depends on a setting of JAX.
         is_fixed = not self.held and _KEYS.isdisjoint(self.signature.parameters)
-        is_plain = all(map(_is_constant, values)) and not has_negative_zero(values)
-        if internals.is_rebuilt and is_fixed and is_plain:
+        if internals.is_rebuilt and is_fixed and all(map(_is_constant, values)):
             internals.has_zero |= 0.0 in values
             self.spellings.setdefault(key, internals)
         return spec
@@ -333,7 +332,8 @@ def _is_constant(value: Any) -> bool:
     if isinstance(value, Configured):
         known = internals_of(value)
         return known.watched is None and known.spec is not None
-    return type(value) in PLAIN and value == value  # a key with a NaN is never found again
+    # A key with a NaN is never found again, and one with -0.0 is found for 0.0.
+    return type(value) in PLAIN and value == value and not has_negative_zero((value,))
 
 
 def factory_of(builder: Any) -> Factory | None:
