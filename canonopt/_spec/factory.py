@@ -454,10 +454,10 @@ class FactoryParameters:
         """
         named = {**(current or {}), **self._without_alias(named)}
         given = {name: value for name, value in named.items() if name in self.parameters}
-        missing = self._missing(given)
-        # If a name is unknown, `bind` reports that first: it may be a typo of the missing one.
-        if missing is not None and (self.keywords or len(given) == len(named)):
-            raise self._refused(f"missing a required argument: {missing!r}", given)
+        if (missing := self._missing(given)) is not None:
+            # An unknown name is reported first: it may be a typo of the missing one.
+            names = given if self.keywords else named
+            raise self._refused(f"missing a required argument: {missing!r}", names)
         try:
             args, kwargs = self.unbind(given)
         except TypeError as error:  # the value of `*args` or of `**kwargs` has a wrong type

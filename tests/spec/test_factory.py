@@ -550,6 +550,7 @@ def test_values_by_the_names_of_parameters(source, named, current, expected):
     ("source", "named", "message"),
     [
         ("x", {"x": 1, "y": 2}, "f: got an unexpected keyword argument 'y'."),
+        ("x, y, /", {"y": 1, "z": 2}, "f: got an unexpected keyword argument 'z'."),
         ("*args", {"args": 1}, "f: 'int' object is not iterable. Its signature is f(*args)."),
         ("**options", {"options": 1}, "f: argument after ** must be a mapping, not int. Its"),
         ("**options", {"options": {1: 2}}, "f: keywords must be strings. Its signature is"),
