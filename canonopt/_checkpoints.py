@@ -155,8 +155,6 @@ def _placed(value: Any, like: Any) -> Any:
     return jax.device_put(value, wanted.sharding)
 
 
-# --- what is in a tree ----------------------------------------------------------------------------
-
 _CONTAINERS = (dict, list, tuple, type(None))
 
 

@@ -146,9 +146,6 @@ def find_in(module: str, name: str) -> Any:
     raise AttributeError(problem, name=name, obj=sys.modules[module])
 
 
-# --- canonopt in Optax's place -------------------------------------------------------------------
-
-
 def replace_in_optax() -> None:
     """Replace Optax's functions by canonopt's in this process, as if by `import canonopt as optax`.
 

@@ -295,7 +295,6 @@ class _Dynamic(Configured):
             "eqx.combine(arrays, spec).",
         )
 
-    # `_identity` calls the next two methods to make a key. `_identity.reader.Mode` explains `mode`.
     def __canonical_key__(self, mode: Mode) -> Hashable:
         if mode in ("held", "live"):
             return super().__canonical_key__(mode)
@@ -316,8 +315,6 @@ class _Dynamic(Configured):
         leaves = jtu.tree_leaves(self, is_leaf=is_spec)
         return (*_flatten(self)[1].__canonical_parts__(mode), *leaves)
 
-
-# --- the public function ------------------------------------------------------------------------
 
 SpecT = TypeVar("SpecT", bound=Configured)
 

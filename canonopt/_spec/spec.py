@@ -296,9 +296,6 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
     raise ParameterError(f"There is no hyperparameter {name!r}.", fix, path=name)
 
 
-# --- copies of containers -----------------------------------------------------------------------
-
-
 def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
     """Return parameters with copies of the containers in them.
 
