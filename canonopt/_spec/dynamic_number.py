@@ -29,12 +29,7 @@ from .expressions import expression
 _NUMBERS = int | float | np.number | np.bool_
 
 # Maps the type of a number to the kind of dtype that its array has.
-_DTYPES = {
-    bool: jnp.bool_,
-    int: jnp.integer,
-    float: jnp.floating,
-    np.float64: jnp.floating,
-}
+_DTYPES = {bool: jnp.bool_, int: jnp.integer, float: jnp.floating, np.float64: jnp.floating}
 _FLOATS = (float, np.float64)
 
 

@@ -20,16 +20,7 @@ from .._python_internals.signatures import signature_of
 from .._python_internals.weak import token_of
 from ..errors import NotAFactoryError, ParameterError
 from .expressions import call_expression, expression
-from .spec import (
-    WHOLE,
-    Configured,
-    Internals,
-    Spec,
-    class_for,
-    copied,
-    internals_of,
-    make_spec,
-)
+from .spec import WHOLE, Configured, Internals, Spec, class_for, copied, internals_of, make_spec
 
 _config: Any = jax.config
 
