@@ -96,11 +96,11 @@ class Configured:
 
     _internals: Internals
     # The factory of the class, if it has one.
-    _builder: Any = None
+    _own_factory: Any = None
 
     def __new__(cls, /, **fields: Any) -> Any:
-        if cls._builder is not None:
-            return cls._builder.from_fields(fields)
+        if cls._own_factory is not None:
+            return cls._own_factory.from_fields(fields)
         problem = f"{cls.__name__} is a base class, and has no factory to call."
         fix = "Write a factory such as canonopt.adam(...), and spec.replace(...), not attrs.evolve."
         raise ParameterError(problem, fix)
@@ -521,7 +521,7 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
         return attrs.fields(attrs.make_class("Fields", made))
 
     body = {
-        "_builder": factory,
+        "_own_factory": factory,
         "__annotations__": kinds,
         # attrs looks this name up on the class. OmegaConf, and so Hydra, looks it up on a value,
         # and would treat a spec that had the name as a config.
