@@ -33,8 +33,14 @@ def fix(paths: Sequence[str], write: bool) -> int:
 
     **Returns:** the exit status: 1 if a file could not be read, parsed or written.
     """
+    files: dict[Path, Path] = {}  # each file only once, even if links lead to it
+    for path in map(Path, paths):
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            inside = file.relative_to(path).parts
+            if not any(part.startswith(".") or part in _NOT_OURS for part in inside):
+                files.setdefault(file.resolve(), file)
     status = 0
-    for path in _files(paths):
+    for path in files.values():
         try:
             if path.suffix == ".ipynb":
                 raise ValueError("it is a notebook. Write import canonopt as optax in its cell")
@@ -54,17 +60,6 @@ def fix(paths: Sequence[str], write: bool) -> int:
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
     return status
-
-
-def _files(paths: Sequence[str]) -> list[Path]:
-    """Return the files to fix, each only once, even if links lead to it."""
-    found: dict[Path, Path] = {}
-    for path in map(Path, paths):
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            inside = file.relative_to(path).parts
-            if not any(part.startswith(".") or part in _NOT_OURS for part in inside):
-                found.setdefault(file.resolve(), file)
-    return [*found.values()]
 
 
 def _patch(path: Path, before: bytes, after: bytes) -> bytes:
@@ -100,9 +95,9 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     # Not `splitlines`, which also ends a line at a form feed.
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
-    if left := {*_by_text(names), *_left(names)}:
+    if kept := sorted({*_kept(names)}):
         rest = "no import of this file is changed"
-        return source, [f"line {line}: {reason}: {rest}" for line, reason in sorted(left)]
+        return source, [f"line {line}: {reason}: {rest}" for line, reason in kept]
     # The nodes that name Optax: one alias of `import a, b`, or the whole of `from a import b`.
     parts: set[Any] = {
         alias if isinstance(node, ast.Import) else node
@@ -139,23 +134,18 @@ class _Names:
                 self.ours |= {each.asname or "canonopt" for each in ours}
 
 
-# --- imports --------------------------------------------------------------------------------------
-
-
 def _of_optax(node: ast.AST) -> Iterator[tuple[ast.alias, str]]:
     """Yield each name that a statement imports from Optax, and the module that has it."""
-    if isinstance(node, ast.Import):
-        found = ((alias, alias.name) for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and not node.level:
-        found = ((alias, str(node.module)) for alias in node.names)
-    else:
-        found = ()
-    yield from (each for each in found if each[1].partition(".")[0] == "optax")
+    for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+        is_from = isinstance(node, ast.ImportFrom)
+        module = "." * node.level + str(node.module) if is_from else alias.name
+        if module.partition(".")[0] == "optax":
+            yield alias, module
 
 
-def _left(names: _Names) -> Iterator[tuple[int, str]]:
+def _kept(names: _Names) -> Iterator[tuple[int, str]]:
     """Yield the lines that use Optax in a way that canonopt may not support, with the reason."""
-    for node in names.parents:
+    for node, parent in names.parents.items():
         for alias, module in _of_optax(node):
             if not _has_module(module):
                 yield alias.lineno, f"canonopt has no {module}"
@@ -166,6 +156,13 @@ def _left(names: _Names) -> Iterator[tuple[int, str]]:
                 yield alias.lineno, f"from {module} import * does not say what it imports"
             else:
                 yield from _uses(alias, alias.asname or alias.name, f"{module}.{alias.name}", names)
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            continue
+        user = names.parents[parent] if isinstance(parent, ast.keyword) else parent
+        is_call = isinstance(user, ast.Call) and _last_name(user.func) in _BY_TEXT
+        is_item = isinstance(user, ast.Subscript) and _last_name(user.value) == "modules"
+        if (is_call or is_item) and _OPTAX.fullmatch(node.value):
+            yield node.lineno, f"the string {node.value!r} names Optax"
 
 
 def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tuple[int, str]]:
@@ -218,22 +215,6 @@ def _found(path: str) -> object | None:
 
 def _is_module(path: str) -> bool:
     return isinstance(_found(path), types.ModuleType)
-
-
-# --- texts ----------------------------------------------------------------------------------------
-
-
-def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
-    """Yield the lines where a string names something in Optax, with the reason to leave them."""
-    for node, parent in names.parents.items():
-        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
-            continue
-        if _OPTAX.fullmatch(node.value):
-            user = names.parents.get(parent) if isinstance(parent, ast.keyword) else parent
-            is_call = isinstance(user, ast.Call) and _last_name(user.func) in _BY_TEXT
-            is_item = isinstance(user, ast.Subscript) and _last_name(user.value) == "modules"
-            if is_call or is_item:
-                yield node.lineno, f"the string {node.value!r} names Optax"
 
 
 def _last_name(node: ast.AST) -> str | None:
