@@ -2,16 +2,19 @@
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
 from .._recompiles import COUNTS, Cause, FunctionLog
 from .start import start_of
-from .stream import Process, Told
+from .stream import Process
 
 VERSION = 4  # version of the layout of a report
 _COUNTS = (*COUNTS, "seconds", "lost_seconds", "omitted")
+
+# A process, its log of a function or a line of code, and the records of the entries in the log.
+_Told: TypeAlias = tuple[str, FunctionLog, Sequence[Mapping[str, Any]]]
 
 
 def report_on(
@@ -31,10 +34,9 @@ def report_on(
     - `started`: the time of the start, in seconds since the epoch.
     - `problems`: the reasons why the counts are wrong, if any.
     """
-    processes = [process for process in processes if process.told]  # those that compiled something
+    processes = [process for process in processes if process.logs]  # those that compiled something
     found = [_function(told, started) for told in _by_function(processes)]
-    functions = [each for each in found if not each["is_line"]]
-    lines = [each for each in found if each["is_line"]]
+    found.sort(key=lambda each: each["is_line"])
     report: dict[str, Any] = {
         "version": VERSION,
         "command": command,
@@ -46,8 +48,8 @@ def report_on(
         "problems": [*problems],
         "notes": [*notes],
         # Functions of the user, and lines at which JAX or a library compiled something again.
-        "findings": [*functions, *(each for each in lines if each["repeated"])],
-        "lines": [each for each in lines if not each["repeated"]],
+        "findings": [each for each in found if each["repeated"] or not each["is_line"]],
+        "lines": [each for each in found if each["is_line"] and not each["repeated"]],
         "stale": _stale(processes),
         "processes": [
             {"is_ended": each.is_ended, "cache": each.cache, **each.start, "name": each.name}
@@ -58,28 +60,27 @@ def report_on(
     return {**report, "start": start_of(report)}
 
 
-def _by_function(processes: Iterable[Process]) -> list[dict[str, Told]]:
-    """Return each function or line of code once, as a dict from process names to its facts."""
-    found: dict[object, dict[str, Told]] = {}
+def _by_function(processes: Iterable[Process]) -> list[list[_Told]]:
+    """Return what all processes told of each function or line of code."""
+    found: dict[object, list[_Told]] = {}
     for process in processes:
         seen: collections.Counter[object] = collections.Counter()
-        for told in process.told:
+        for log, moments in process.logs.items():
             # Functions with one name may be on one line. Then their order tells them apart.
-            key = told.log.name, told.log.place, told.log.is_line
+            key = log.name, log.place, log.is_line
             seen[key] += 1
-            found.setdefault((*key, seen[key]), {})[process.name] = told
+            found.setdefault((*key, seen[key]), []).append((process.name, log, moments))
     return [*found.values()]
 
 
-def _function(told: Mapping[str, Told], started: float) -> dict[str, Any]:
-    logs = {process: each.log for process, each in told.items()}
+def _function(told: Sequence[_Told], started: float) -> dict[str, Any]:
+    logs = {process: log for process, log, _ in told}
     counts = {
         process: {"repeated": not log.is_expected, **{name: getattr(log, name) for name in _COUNTS}}
         for process, log in logs.items()
     }
-    first = next(iter(logs.values()))
     return {
-        **{name: getattr(first, name) for name in ("name", "place", "title", "is_line")},
+        **{name: getattr(told[0][1], name) for name in ("name", "place", "title", "is_line")},
         # True if any process traced or compiled the function again without need.
         "repeated": any(each["repeated"] for each in counts.values()),
         **{name: sum(each[name] for each in counts.values()) for name in _COUNTS},
@@ -92,8 +93,8 @@ def _function(told: Mapping[str, Told], started: float) -> dict[str, Any]:
                 "again": entry["traced_again"] or entry["compiled_again"],
                 **entry,
             }
-            for process, each in told.items()
-            for entry in each.moments
+            for process, _, moments in told
+            for entry in moments
         ],
     }
 

@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,11 +114,6 @@ class StreamRecorder(Recorder):
 def entry_record(entry: Entry, number: int, epoch: float) -> dict[str, Any]:
     """Return the record of an entry; `epoch` is the time when `perf_counter` was 0."""
     facts = {name: getattr(entry, name) for name in _ENTRY}
-    return {"number": number, "time": epoch + entry.at, **facts, **_differences(entry)}
-
-
-def _differences(entry: Entry) -> dict[str, Any]:
-    """Return the leaves of a call by path, as text, and how the call differs from earlier calls."""
     leaves: dict[str, str] = {}
     found = entry.call.leaves if entry.call is not None else {}
     told = ((path, leaf) for path, leaf in found.items() if leaf.kind != "node")
@@ -127,9 +122,10 @@ def _differences(entry: Entry) -> dict[str, Any]:
         # Write the parts of a static value, too: two optimizers may have the same text.
         parts = itertools.islice(leaf.parts.items(), MAX_ENTRIES)
         leaves.update((f"{path} with {name}", part.text) for name, part in parts)
-    if (told := entry.explanation) is None:
-        return {"leaves": leaves}
-    return {"leaves": leaves, "changes": [*map(attrs.asdict, told.changes)], "note": told.note}
+    record = {"number": number, "time": epoch + entry.at, **facts, "leaves": leaves}
+    if (cause := entry.explanation) is not None:
+        record |= {"changes": [*map(attrs.asdict, cause.changes)], "note": cause.note}
+    return record
 
 
 def _cut(value: Any) -> Any:
@@ -168,20 +164,14 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
 # --- reading ----------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class Told:
-    """The log of a function, or of a line of code, read from the stream of a process."""
-
-    log: FunctionLog
-    moments: Sequence[dict[str, Any]]  # the records of its entries
-
-
 @attrs.define(eq=False)
 class Process:
     """One process, read from its stream."""
 
     start: dict[str, Any]  # the first line of the stream
-    told: Sequence[Told]  # functions and lines of code, ordered by their first entries
+    # The logs of functions and of lines of code, in the order of their first entries, each with
+    # the records of its entries.
+    logs: Mapping[FunctionLog, Sequence[dict[str, Any]]]
     cache: dict[str, Any] | None  # settings of JAX's persistent cache
     name: str = "p0"
     is_ended: bool = False  # whether the stream has an "end" line
@@ -231,18 +221,22 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
     for record in records:
         found[record["event"]].append(record)
     counted = [record for record in records if record["event"] in ("trace", "compile")]
-    # Later lines replace earlier ones.
-    counts = {record["function"]["number"]: record["function"] for record in counted}
-    moments: dict[int, dict[int, dict[str, Any]]] = {number: {} for number in counts}
+    # Later records of a function or an entry replace earlier ones.
+    functions = {record["function"]["number"]: record["function"] for record in counted}
+    entries: dict[int, dict[int, dict[str, Any]]] = {number: {} for number in functions}
     for record in counted:
-        if (entry := record.get("entry")) is not None:
-            moments[record["function"]["number"]][entry["number"]] = entry
-    told = [_told(counts[number], [*each.values()]) for number, each in moments.items()]
+        if "entry" in record:
+            entries[record["function"]["number"]][record["entry"]["number"]] = record["entry"]
+    logs: dict[FunctionLog, list[dict[str, Any]]] = {}
+    for number, function in functions.items():
+        moments = [*entries[number].values()]
+        more = {"is_line": function["kind"] == "line", "entries": [*map(_entry, moments)]}
+        logs[_made(FunctionLog, function | more)] = moments
     stale = {record["number"]: record for record in found["stale"]}
     return Process(
         start,
         # An inner function is written before the function that calls it, so sort by start.
-        sorted(told, key=lambda each: [entry.at for entry in each.log.entries[:1]]),
+        dict(sorted(logs.items(), key=lambda found: [moment["time"] for moment in found[1][:1]])),
         counted[-1]["cache"] if counted else None,
         is_ended=bool(found["end"]),
         latest=max(record["time"] for record in records),
@@ -250,11 +244,6 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
         failures=[record["text"] for record in found["note"]],
         stale=[_stale(record) for record in stale.values()],
     )
-
-
-def _told(counts: dict[str, Any], moments: list[dict[str, Any]]) -> Told:
-    more = {"is_line": counts["kind"] == "line", "entries": [*map(_entry, moments)]}
-    return Told(_made(FunctionLog, counts | more), moments)
 
 
 def _entry(record: dict[str, Any]) -> Entry:

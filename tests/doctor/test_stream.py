@@ -65,7 +65,7 @@ def test_what_is_read_is_what_a_compile_log_has(tmp_path):
     with canonopt.compile_log() as log:
         records = records_of(work)
     (process,) = read_back(tmp_path, records)
-    found = [told.log for told in process.told]
+    found = [*process.logs]
     functions = [each for each in found if not each.is_line]
     assert [*map(counts, functions)] == [*map(counts, log.functions)]
     assert [*map(causes, functions)] == [*map(causes, log.functions)]
@@ -143,7 +143,7 @@ def test_threads_write_whole_lines_with_counts_that_grow(tmp_path):
     told = [r["function"] for r in records if r.get("function", {}).get("name") == "step"]
     assert [each["traces"] for each in told] == sorted(each["traces"] for each in told)
     (process,) = read_back(tmp_path, records)
-    (log,) = (told.log for told in process.told if told.log.name == "step")
+    (log,) = (log for log in process.logs if log.name == "step")
     assert (log.traces, log.compiles, len(log.entries)) == (20, 20, 20)
 
 
@@ -155,7 +155,7 @@ def test_what_a_killed_process_wrote_is_read_but_for_its_last_line(tmp_path):
         path.write_text(text[:size])
         processes, problems = read(tmp_path)
         assert not problems and len(processes) == ("\n" in text[:size])
-        traces.append(sum(told.log.traces for each in processes for told in each.told))
+        traces.append(sum(log.traces for each in processes for log in each.logs))
         assert not any(each.is_ended for each in processes) or size == len(text)
     assert traces == sorted(traces) and traces[-1] > 8
 
@@ -166,7 +166,7 @@ def test_lines_that_cannot_be_read_are_a_problem_and_no_more(tmp_path):
     (tmp_path / "stream.jsonl").write_text("".join([start, *broken, *lines]), encoding="latin-1")
     (process,), _ = read(tmp_path)
     assert process.problems == ["some lines of its stream cannot be read"]
-    assert [told.log.traces for told in process.told if told.log.name == "grown"] == [4]
+    assert [log.traces for log in process.logs if log.name == "grown"] == [4]
 
 
 def test_the_page_describes_each_field(tmp_path):
