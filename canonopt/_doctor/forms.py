@@ -22,7 +22,7 @@ _Line: TypeAlias = tuple[str, str]  # a text and its style in rich
 
 
 def as_text(report: _Dict) -> str:
-    return "".join(f"{text}\n" for text, _ in _lines(report, is_whole=False))
+    return with_short_paths("".join(f"{text}\n" for text, _ in _lines(report, is_whole=False)))
 
 
 def as_colored_text(report: _Dict) -> str:
@@ -44,7 +44,7 @@ def _printed(report: _Dict, is_whole: bool, **options: Any) -> Any:
     console = Console(file=io.StringIO(), highlight=False, markup=False, emoji=False, **options)
     for text, style in _lines(report, is_whole):
         # Long lines are not folded, so that the line to write can be copied.
-        console.print(text, style=style, soft_wrap=True)
+        console.print(with_short_paths(text), style=style, soft_wrap=True)
     return console
 
 
@@ -54,19 +54,12 @@ def with_short_paths(text: str) -> str:
 
 
 def _lines(report: _Dict, is_whole: bool) -> Iterator[_Line]:
-    for text, style in (*_head(report), *_body(report, is_whole)):
-        is_fix = text.lstrip().startswith("write: ")
-        yield with_short_paths(text), "green" if is_fix else style
-
-
-def _head(report: _Dict) -> Iterator[_Line]:
-    """Yield the facts about the whole run, and the table."""
-    names = ("seconds", "compile_seconds", "lost_seconds")
-    total, compiling, lost = (f"{report[name]:.2f} s" for name in names)
+    """Yield the facts about the whole run, the table, and then a block for each function."""
     facts = [
         report["tried"] and report["tried"]["notes"][0],
         f"canonopt doctor: {report['command']}",
-        f"{total} in total, {compiling} tracing and compiling, {lost} of that lost to recompiles",
+        f"{report['seconds']:.2f} s in total, {report['compile_seconds']:.2f} s tracing and "
+        f"compiling, {report['lost_seconds']:.2f} s of that lost to recompiles",
         *(*report["problems"], *report["notes"]),
         verdict(report),
     ]
@@ -76,7 +69,33 @@ def _head(report: _Dict) -> Iterator[_Line]:
         facts.append(f"processes: {', '.join(names)}. The table has the highest count of one")
     yield from ((text, "bold") for text in facts if text)
     yield from _table(report)
-    yield from _tried(report)
+    if (tried := report["tried"]) is not None and tried["status"] == 0:
+        stale = (f"  {line}" for read in tried["stale"] for line in read["lines"][:2])
+        notes = (f"  {note}" for note in tried["notes"][1:])
+        heading = "With canonopt's factories in Optax's place:"
+        yield from _block(heading, *side_by_side(report, tried), *stale, *notes)
+    for read in report["stale"]:
+        yield from _block(*read["lines"])
+    found = told(report)
+    most = len(found) if is_whole else _MAX_TOLD
+    for function in found[:most]:
+        lines = []
+        for cause in function["causes"]:
+            lines.append(f"  {title(cause, report)}, {cause['seconds']:.2f} s")
+            lines += (f"    {line}" for line in cause["lines"])
+        if omitted := function["omitted"]:
+            lines.append(f"  and {times(omitted)} more, details omitted")
+        yield from _block(function["title"], *lines)
+    if others := len(found[most:]):
+        yield from _block(f"and {others} more functions or lines: --html shows them")
+    if (start := report["start"]) is not None:
+        yield from _block(*aligned(start["rows"]), *(f"  {line}" for line in start["advice"]))
+
+
+def _block(title: str, *lines: str) -> Iterator[_Line]:
+    yield from (("", ""), (title, "bold"))
+    for line in lines:
+        yield line, "green" if line.lstrip().startswith("write: ") else ""
 
 
 def verdict(report: _Dict) -> str | None:
@@ -119,47 +138,11 @@ def _most(function: _Dict, name: str) -> int:
     return max(counts[name] for counts in function["by_process"].values())
 
 
-def _tried(report: _Dict) -> Iterator[_Line]:
-    """Yield the comparison that `--try` makes."""
-    tried = report["tried"]
-    if tried is None or tried["status"] != 0:
-        return
-    yield "", ""
-    yield "With canonopt's factories in Optax's place:", ""
-    yield from ((line, "") for line in side_by_side(report, tried))
-    yield from ((f"  {line}", "") for read in tried["stale"] for line in read["lines"][:2])
-    yield from ((f"  {note}", "") for note in tried["notes"][1:])
-
-
-def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:
-    """Yield each stale read, the causes of each function, and how the start was spent."""
-    for read in report["stale"]:
-        yield from _block(*read["lines"])
-    found = told(report)
-    most = len(found) if is_whole else _MAX_TOLD
-    for function in found[:most]:
-        yield from _block(function["title"])
-        for cause in function["causes"]:
-            yield f"  {title(cause, report)}, {cause['seconds']:.2f} s", ""
-            yield from ((f"    {line}", "") for line in cause["lines"])
-        if omitted := function["omitted"]:
-            yield f"  and {times(omitted)} more, details omitted", ""
-    if others := len(found[most:]):
-        yield from _block(f"and {others} more functions or lines: --html shows them")
-    if (start := report["start"]) is not None:
-        yield from _block(*aligned(start["rows"]), *(f"  {line}" for line in start["advice"]))
-
-
-def _block(title: str, *lines: str) -> Iterator[_Line]:
-    yield from (("", ""), (title, "bold"), *((line, "") for line in lines))
-
-
 def told(report: _Dict) -> list[_Dict]:
     """Return the functions that recompiled, most expensive first, then others that have causes."""
-    repeated = [each for each in report["findings"] if each["repeated"]]
-    repeated.sort(key=lambda each: -each["lost_seconds"])
     both = (*report["findings"], *report["lines"])
-    return [*repeated, *(each for each in both if each["causes"] and not each["repeated"])]
+    found = (each for each in both if each["repeated"] or each["causes"])
+    return sorted(found, key=lambda each: (not each["repeated"], -each["lost_seconds"]))
 
 
 def title(cause: _Dict, report: _Dict) -> str:
