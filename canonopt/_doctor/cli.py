@@ -1,7 +1,6 @@
 """The command line: options, the run of the command, and the report at its end."""
 
 import argparse
-import contextlib
 import importlib.util
 import itertools
 import os
@@ -229,6 +228,4 @@ def _say(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        # At exit, Python flushes stderr, and a failure would change the exit status.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        sys.stderr = None  # at exit, Python flushes stderr, and a failure changes the exit status
