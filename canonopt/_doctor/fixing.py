@@ -16,9 +16,9 @@ import sys
 import tokenize
 import types
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import optax
 
@@ -26,6 +26,8 @@ _OPTAX = re.compile(r"optax(\.\w+)*")
 # These functions look up or replace an object that they are given by name, as a string.
 _BY_TEXT = ("import_module", "__import__", "patch", "setattr", "delattr", "setitem")
 _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
+
+_Parents: TypeAlias = Mapping[ast.AST, ast.AST]  # the parent of each node in a syntax tree
 
 
 def fix(paths: Sequence[str], write: bool) -> int:
@@ -86,7 +88,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning would name no file
         tree = ast.parse(source)
-    names = _Names(tree)
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     decoded = source.decode(encoding)
     if decoded.encode(encoding) != source:
@@ -95,14 +97,14 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     # Not `splitlines`, which also ends a line at a form feed.
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
-    if kept := sorted({*_kept(names)}):
+    if kept := sorted({*_kept(parents)}):
         rest = "no import of this file is changed"
         return source, [f"line {line}: {reason}: {rest}" for line, reason in kept]
     # The nodes that name Optax: one alias of `import a, b`, or the whole of `from a import b`.
     parts: set[Any] = {
         alias if isinstance(node, ast.Import) else node
-        for node in names.parents
-        for alias, _ in _of_optax(node)
+        for node in parents
+        for alias, *_ in _imported(node, "optax")
     }
     for part in sorted(parts, key=lambda part: (part.lineno, part.col_offset), reverse=True):
         start = starts[part.lineno - 1] + part.col_offset
@@ -115,66 +117,52 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     return text.decode().encode(encoding), []
 
 
-class _Names:
-    """The syntax tree of a file: each node's parent, each name's uses, and names for canonopt.
-
-    Scopes do not count: a name that an import binds anywhere stands for the import everywhere.
-    """
-
-    def __init__(self, tree: ast.Module) -> None:
-        self.parents: dict[ast.AST, ast.AST] = {}
-        self.uses: dict[str, list[ast.Name]] = {}
-        self.ours = set[str]()
-        for node in ast.walk(tree):
-            self.parents |= dict.fromkeys(ast.iter_child_nodes(node), node)
-            if isinstance(node, ast.Name):
-                self.uses.setdefault(node.id, []).append(node)
-            elif isinstance(node, ast.Import):
-                ours = (each for each in node.names if each.name.partition(".")[0] == "canonopt")
-                self.ours |= {each.asname or "canonopt" for each in ours}
-
-
-def _of_optax(node: ast.AST) -> Iterator[tuple[ast.alias, str]]:
-    """Yield each name that a statement imports from Optax, and the module that has it."""
+def _imported(node: ast.AST, package: str) -> Iterator[tuple[ast.alias, str, str, str]]:
+    """Yield each import from a package: its node, module, name, and what the name stands for."""
     for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-        is_from = isinstance(node, ast.ImportFrom)
-        module = "." * node.level + str(node.module) if is_from else alias.name
-        if module.partition(".")[0] == "optax":
-            yield alias, module
+        if isinstance(node, ast.ImportFrom):
+            module = "." * node.level + str(node.module)
+            name, path = alias.asname or alias.name, f"{module}.{alias.name}"
+        else:
+            module = alias.name
+            name, path = (alias.asname, module) if alias.asname else (package, package)
+        if module.partition(".")[0] == package:
+            yield alias, module, name, path
 
 
-def _kept(names: _Names) -> Iterator[tuple[int, str]]:
+def _kept(parents: _Parents) -> Iterator[tuple[int, str]]:
     """Yield the lines that use Optax in a way that canonopt may not support, with the reason."""
-    for node, parent in names.parents.items():
-        for alias, module in _of_optax(node):
+    ours = {name for node in parents for _, _, name, _ in _imported(node, "canonopt")}
+    for node, parent in parents.items():
+        for alias, module, name, path in _imported(node, "optax"):
             if not _has_module(module):
                 yield alias.lineno, f"canonopt has no {module}"
-            elif isinstance(node, ast.Import):
-                path = module if alias.asname else "optax"
-                yield from _uses(alias, alias.asname or "optax", path, names)
             elif alias.name == "*":
                 yield alias.lineno, f"from {module} import * does not say what it imports"
             else:
-                yield from _uses(alias, alias.asname or alias.name, f"{module}.{alias.name}", names)
+                if _found(path) is None:
+                    yield alias.lineno, f"canonopt has no {path}"
+                if name in ours:
+                    yield alias.lineno, f"another line imports canonopt as {name} already"
+                yield from _uses(name, path, parents)
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
-        user = names.parents[parent] if isinstance(parent, ast.keyword) else parent
+        user = parents[parent] if isinstance(parent, ast.keyword) else parent
         is_call = isinstance(user, ast.Call) and _last_name(user.func) in _BY_TEXT
         is_item = isinstance(user, ast.Subscript) and _last_name(user.value) == "modules"
         if (is_call or is_item) and _OPTAX.fullmatch(node.value):
             yield node.lineno, f"the string {node.value!r} names Optax"
 
 
-def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tuple[int, str]]:
+def _uses(name: str, path: str, parents: _Parents) -> Iterator[tuple[int, str]]:
     """Yield lines where `name`, which stands for `path`, must stay Optax's, with the reason."""
-    if _found(path) is None:
-        yield alias.lineno, f"canonopt has no {path}"
-    if name in names.ours:
-        yield alias.lineno, f"another line imports canonopt as {name} already"
-    for use in names.uses.get(name, ()):
+    for use in parents:
+        # In any scope: a name that an import binds anywhere stands for the import everywhere.
+        if not (isinstance(use, ast.Name) and use.id == name):
+            continue
         end: ast.expr = use
         full = path
-        while _is_module(full) and isinstance(parent := names.parents[end], ast.Attribute):
+        while _is_module(full) and isinstance(parent := parents[end], ast.Attribute):
             end, full = parent, f"{full}.{parent.attr}"
         if isinstance(end, ast.Attribute) and not isinstance(end.ctx, ast.Load):
             yield end.lineno, f"{full} is assigned to"
@@ -183,14 +171,14 @@ def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tup
         elif (
             _is_module(full)
             and isinstance(use.ctx, ast.Load)
-            and not _is_harmless(end, full, names)
+            and not _is_harmless(end, full, parents)
         ):
             yield end.lineno, f"the module {full} is used as a value"
 
 
-def _is_harmless(module: ast.expr, path: str, names: _Names) -> bool:
+def _is_harmless(module: ast.expr, path: str, parents: _Parents) -> bool:
     """Return True if a module is compared with None, or asked for a name that canonopt has."""
-    around = names.parents[module]
+    around = parents[module]
     if isinstance(around, ast.Call) and _last_name(around.func) in ("getattr", "hasattr"):
         wanted = around.args[1] if len(around.args) > 1 else None
         return not isinstance(wanted, ast.Constant) or _found(f"{path}.{wanted.value}") is not None

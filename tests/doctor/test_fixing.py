@@ -105,6 +105,8 @@ import optax\nsys.modules['optax'].adam | line 2: the string 'optax' names Optax
 import optax\nmine is optax | line 2: the module optax is used as a value
 try:\n    import canonopt as optax\nexcept ImportError:\n    import optax | \
     line 4: another line imports canonopt as optax already
+try:\n    from canonopt import adam\nexcept ImportError:\n    from optax import adam | \
+    line 4: another line imports canonopt as adam already
 import optax\nmock.patch(target='optax.adam') | line 2: the string 'optax.adam' names Optax
 """
 
