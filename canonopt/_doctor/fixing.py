@@ -158,7 +158,7 @@ def _uses(name: str, path: str, parents: _Parents) -> Iterator[tuple[int, str]]:
     """Yield lines where `name`, which stands for `path`, must stay Optax's, with the reason."""
     for use in parents:
         # In any scope: a name that an import binds anywhere stands for the import everywhere.
-        if not (isinstance(use, ast.Name) and use.id == name):
+        if not (isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load)):
             continue
         end: ast.expr = use
         full = path
@@ -168,11 +168,7 @@ def _uses(name: str, path: str, parents: _Parents) -> Iterator[tuple[int, str]]:
             yield end.lineno, f"{full} is assigned to"
         elif _found(full) is None:
             yield end.lineno, f"canonopt has no {full}"
-        elif (
-            _is_module(full)
-            and isinstance(use.ctx, ast.Load)
-            and not _is_harmless(end, full, parents)
-        ):
+        elif _is_module(full) and not _is_harmless(end, full, parents):
             yield end.lineno, f"the module {full} is used as a value"
 
 
