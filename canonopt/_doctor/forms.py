@@ -206,13 +206,12 @@ def as_annotations(report: _Dict) -> str:
     for place, head, text in found:
         file, _, line = with_short_paths(place or "").rpartition(":")
         where = f"file={_escaped(file)},line={line}," if line.isdecimal() else ""
-        text = _escaped(with_short_paths("\n".join(text)), ":,")
+        text = _escaped(with_short_paths("\n".join(text)), "%\r\n")
         lines.append(f"::warning {where}title={_escaped(head)}::{text}\n")
     return "".join(lines)
 
 
-def _escaped(text: str, kept: str = "") -> str:
-    for character in "%\r\n:,":
-        if character not in kept:
-            text = text.replace(character, f"%{ord(character):02X}")
+def _escaped(text: str, characters: str = "%\r\n:,") -> str:
+    for character in characters:
+        text = text.replace(character, f"%{ord(character):02X}")
     return text
