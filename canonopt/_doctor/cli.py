@@ -68,7 +68,11 @@ def command(arguments: Sequence[str] | None, version: str) -> int:
         from .fixing import fix  # imports Optax
 
         return fix(options.paths, options.write)
-    script = _script(options)
+    script = ["-m", *options.module, *options.script] if options.module else options.script
+    if script[:1] == ["--"]:
+        script = script[1:]
+    elif script:
+        script = [sys.executable, *script]
     try:
         if options.compare is not None:
             first, second = map(read_report, options.compare)
@@ -119,15 +123,6 @@ def _allowed(text: str) -> tuple[str, int]:
         message = f"cannot allow {text!r}: write FUNCTION:N, for example step:2"
         raise argparse.ArgumentTypeError(message)
     return name, int(count)
-
-
-def _script(options: argparse.Namespace) -> list[str]:
-    """Return the command to run; an empty list if none was given."""
-    if options.module:
-        return [sys.executable, "-m", *options.module, *options.script]
-    if options.script[:1] == ["--"]:
-        return options.script[1:]
-    return [sys.executable, *options.script] if options.script else []
 
 
 def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
