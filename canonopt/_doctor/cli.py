@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from . import forms
-from .comparing import new_programs, read_report, side_by_side
 from .running import attached, watched
 
 RECOMPILED = 3  # the exit status after a recompile, with --fail-on-recompile
@@ -75,9 +74,7 @@ def command(arguments: Sequence[str] | None, version: str) -> int:
         script = [sys.executable, *script]
     try:
         if options.compare is not None:
-            first, second = map(read_report, options.compare)
-            found = [*new_programs(first, second)] or ["", "The second run compiled nothing new."]
-            print(forms.with_short_paths("\n".join([*side_by_side(first, second), *found])))
+            print(forms.as_comparison(*map(forms.read_report, options.compare)))
             return 0
         _check(options, script)
         if not script:

@@ -1,4 +1,7 @@
-"""Render a report as text, in colors, as HTML, as JSON, as a timeline and as annotations."""
+"""Render a report as text, in colors, as HTML, as JSON, as a timeline and as annotations.
+
+Two reports are compared by the cost of each function in both, and by what only the second compiled.
+"""
 
 import io
 import itertools
@@ -6,13 +9,16 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from .._recompiles import STAGES, is_costly
-from .._texts import aligned, compiles_text, times
-from .comparing import side_by_side
+from .._texts import aligned, compiles_text, differing, times
+from .report import VERSION
 
 _MAX_TOLD = 10  # maximum number of functions below the table
+_MAX_SHOWN = 8  # maximum number shown: differences of a program, and programs of a function
+_COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
 
 _Dict: TypeAlias = Mapping[str, Any]
 _Line: TypeAlias = tuple[str, str]  # a text and its style in rich
@@ -73,7 +79,7 @@ def _lines(report: _Dict, is_whole: bool) -> Iterator[_Line]:
         stale = (f"  {line}" for read in tried["stale"] for line in read["lines"][:2])
         notes = (f"  {note}" for note in tried["notes"][1:])
         heading = "With canonopt's factories in Optax's place:"
-        yield from _block(heading, *side_by_side(report, tried), *stale, *notes)
+        yield from _block(heading, *_side_by_side(report, tried), *stale, *notes)
     for read in report["stale"]:
         yield from _block(*read["lines"])
     found = told(report)
@@ -152,11 +158,80 @@ def title(cause: _Dict, report: _Dict) -> str:
     return cause["title"] + ("" if count < 2 else f", in {where}")
 
 
+# --- two runs -------------------------------------------------------------------------------------
+
+
+def as_comparison(before: _Dict, after: _Dict) -> str:
+    new = [*_new_programs(before, after)] or ["", "The second run compiled nothing new."]
+    return with_short_paths("\n".join([*_side_by_side(before, after), *new]))
+
+
+def _side_by_side(before: _Dict, after: _Dict) -> list[str]:
+    """Return the lines of a table that compares the functions of two runs."""
+    olds, news = ({_key(each): each for each in run["findings"]} for run in (before, after))
+    rows: list[tuple[object, ...]] = [("function", *_COMPARED)]
+    for key in {**olds, **news}:
+        old, new = olds.get(key, {}), news.get(key, {})
+        counts = (f"{old.get(n, 0):{f}} -> {new.get(n, 0):{f}}" for n, f in _COMPARED.items())
+        rows.append((key[0], *counts))
+    lines = (run["lines"] for run in (before, after))
+    eager = [sum(each["compiles"] + each["cache_hits"] for each in found) for found in lines]
+    rows.append(("eager operations", "", f"{eager[0]} -> {eager[1]}", ""))
+    rows.append(("the whole run", "", "", f"{before['seconds']:.2f} -> {after['seconds']:.2f}"))
+    return [f"  {line}" for line in aligned(rows)]
+
+
+def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
+    """Yield lines on the programs that only the second run compiled, and how they differ."""
+    known = {_key(function): function for function in before["findings"]}
+    for function in after["findings"]:
+        old = known.get(_key(function), {"compiles": 0, "moments": ()})
+        earlier, calls = _calls(old), _calls(function)
+        new = [c for i, c in enumerate(calls) if c not in earlier and c not in calls[:i]]
+        more = function["compiles"] - old["compiles"] - len(new)
+        if not new and more <= 0:
+            continue
+        yield from ("", function["title"])
+        if not earlier:
+            yield "  compiled in the second run only"
+        else:
+            for call in new[:_MAX_SHOWN]:
+                # A program is compared with the earlier call that differs least from it.
+                found = min((differing(each, call) for each in reversed(earlier)), key=len)
+                lines = (f"  {name}: {old} -> {new}" for name, (old, new) in found.items())
+                yield from itertools.islice(lines, _MAX_SHOWN)
+            if len(new) > _MAX_SHOWN:
+                yield f"  and {len(new) - _MAX_SHOWN} more programs"
+        for cause in function["causes"] if more > 0 else ():  # recompiles of the second run
+            yield from (f"  {cause['title']}", *(f"    {line}" for line in cause["lines"]))
+
+
+def _key(function: _Dict) -> tuple[str, str]:
+    """Return the same key for a function in both runs, even if its line and folder differ."""
+    return function["name"], os.path.basename((function["place"] or "").rpartition(":")[0])
+
+
+def _calls(function: _Dict) -> list[Mapping[str, str]]:
+    found = (each.get("leaves") for each in function["moments"] if each["compiled"])
+    return [leaves for leaves in found if leaves]
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
 def as_json(report: _Dict) -> str:
     return json.dumps(report, indent=2) + "\n"
+
+
+def read_report(path: str) -> _Dict:
+    """Return a report that `canonopt doctor --json` wrote. Raises `ValueError` if it is not one."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot read {path}: {error}") from error
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        raise ValueError(f"{path} was not written by this version of canonopt doctor --json")
+    return found
 
 
 def as_perfetto(report: _Dict) -> str:
