@@ -31,10 +31,7 @@ _Parents: TypeAlias = Mapping[ast.AST, ast.AST]  # the parent of each node in a 
 
 
 def fix(paths: Sequence[str], write: bool) -> int:
-    """Print the changes of Python files, and of the files in folders, as a diff, or write them.
-
-    **Returns:** the exit status: 1 if a file could not be read, parsed or written.
-    """
+    """Print the changes of files and folders as a diff, or write them; return the exit status."""
     files: dict[Path, Path] = {}  # each file only once, even if links lead to it
     for path in map(Path, paths):
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
@@ -82,8 +79,7 @@ def _patch(path: Path, before: bytes, after: bytes) -> bytes:
 def fixed(source: bytes) -> tuple[bytes, list[str]]:
     """Return source code with canonopt's modules in place of Optax's; if unchanged, notes say why.
 
-    **Raises:** `SyntaxError` or `ValueError` if the source is not Python, `RecursionError` if it is
-    nested too deeply.
+    Source that is not Python, or nested too deeply, raises the error of `ast.parse`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning would name no file

@@ -31,13 +31,9 @@ def report_on(
     problems: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the report on the run of a command.
+    """Return the report on the run of a command that began at `started`, in seconds of the epoch.
 
-    **Arguments:**
-
-    - `status`: the exit status; None if another machine runs the command.
-    - `started`: the time of the start, in seconds since the epoch.
-    - `problems`: the reasons why the counts are wrong, if any.
+    The exit status is None if another machine runs the command; `problems` make the counts wrong.
     """
     processes = [process for process in processes if process.logs]  # those that compiled something
     found = [_function(told, started) for told in _by_function(processes)]

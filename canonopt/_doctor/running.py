@@ -27,12 +27,8 @@ def watched(
 ) -> dict[str, Any]:
     """Run a command to its end, and report on it. Raises `OSError` if the command does not exist.
 
-    **Arguments:**
-
-    - `folder`: the folder for the streams of its processes, by default a temporary one.
-    - `with_canonopt`: whether to put canonopt's factories in the place of Optax's.
-    - `output`: gets the text that the command prints. If given, the command has no input, because
-        only one of several runs could read the input.
+    The streams of its processes go to `folder`, by default a temporary one. `output` gets the text
+    that the command prints. If given, the command has no input: only one run could read the input.
     """
     with tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True) as made:
         # A process that outlives the command may still write here while the folder is removed.
