@@ -23,15 +23,6 @@ HEADING = "\ncanonopt doctor: "
 HOSTILE = "<script>alert('&\"')</script>"
 
 
-def run(*command, cwd=SCRIPTS, input="", env=None, timeout=300):
-    command = [str(part) for part in command]
-    environment = environment_with(env)
-    if command[: len(DOCTOR)] == DOCTOR:
-        return _run_doctor(command, cwd, input, environment, timeout)
-    options = {"capture_output": True, "text": True, "timeout": timeout}
-    return subprocess.run(command, cwd=cwd, input=input, env=environment, **options)
-
-
 def started(*command, cwd, env=None, **options):
     """Start a command, and return its process, with pipes for its input and output."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
@@ -55,8 +46,12 @@ _forkserver = multiprocessing.get_context("forkserver")
 _forkserver.set_forkserver_preload([__name__])
 
 
-def _run_doctor(command, cwd, input, environment, timeout):
-    """Run `canonopt doctor` in a fork, and return the same as `subprocess.run`."""
+def run(*command, cwd=SCRIPTS, input="", env=None, timeout=300):
+    """Run a command, the doctor in a fork, and return what `subprocess.run` returns."""
+    command, environment = [str(part) for part in command], environment_with(env)
+    if command[: len(DOCTOR)] != DOCTOR:
+        options = {"capture_output": True, "text": True, "timeout": timeout}
+        return subprocess.run(command, cwd=cwd, input=input, env=environment, **options)
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
         files[0].write_text(input)
