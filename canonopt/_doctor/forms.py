@@ -267,22 +267,19 @@ def as_annotations(report: _Dict) -> str:
 
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
-    found = [
-        (read["place"], read["lines"][0].removesuffix(":"), read["lines"][1:])
-        for read in report["stale"]
-    ]
+    found = [(read["place"], read["lines"]) for read in report["stale"]]
     found += (
-        (each["place"], f"{each['name']} {title(cause, report)}", cause["lines"])
+        (each["place"], [f"{each['name']} {title(cause, report)}", *cause["lines"]])
         for each in told(report)
         for cause in each["causes"]
         if cause["is_avoidable"]
     )
     lines = []
-    for place, head, text in found:
+    for place, (head, *text) in found:
         file, _, line = with_short_paths(place or "").rpartition(":")
         where = f"file={_escaped(file)},line={line}," if line.isdecimal() else ""
         text = _escaped(with_short_paths("\n".join(text)), "%\r\n")
-        lines.append(f"::warning {where}title={_escaped(head)}::{text}\n")
+        lines.append(f"::warning {where}title={_escaped(head.removesuffix(':'))}::{text}\n")
     return "".join(lines)
 
 
