@@ -130,11 +130,13 @@ def _table(report: _Dict) -> Iterator[_Line]:
         rows.append((each["name"], _most(each, "traces"), compiles, *seconds, each["place"] or ""))
     costly = [e for e in others if is_costly(e["seconds"], report["compile_seconds"])]
     rest = [each for each in others if each not in costly]
-    label = f"JAX and libraries: {len(rest)} line{'s' if len(rest) > 1 else ''}"
-    for name, lines in (*((e["name"], [e]) for e in costly), *[(label, rest)] * bool(rest)):
-        counts = [sum(_most(each, name) for each in lines) for name in ("compiles", "cache_hits")]
-        compiles = compiles_text(counts[0], 0, counts[1])
-        rows.append((name, "", compiles, f"{sum(e['seconds'] for e in lines):.2f}", "", ""))
+    groups = [(each["name"], [each]) for each in costly]
+    if rest:
+        groups.append((f"JAX and libraries: {len(rest)} line{'s' if len(rest) > 1 else ''}", rest))
+    for name, lines in groups:
+        compiles, hits = (sum(_most(each, n) for each in lines) for n in ("compiles", "cache_hits"))
+        seconds = f"{sum(each['seconds'] for each in lines):.2f}"
+        rows.append((name, "", compiles_text(compiles, 0, hits), seconds, "", ""))
     styles = ("bold red" if each["repeated"] else "" for each in findings)
     yield "", ""
     yield from itertools.zip_longest(aligned(rows), ("", *styles), fillvalue="")
