@@ -77,22 +77,14 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
     names = _names(innermost(function))[isinstance(function, types.MethodType) :]
     roots: list[tuple[Any, str]] = [(function, "self")]
     for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
-        nodes: list[Any] = []
-        is_leaf = lambda node, nodes=nodes: bool(nodes.append(node))  # noqa: E731
-        leaves, structure = jax.tree.flatten(value, is_leaf=is_leaf)
+        leaves, *structures = jax.tree.flatten(value)
+        for each in structures:  # the list grows meanwhile
+            structures += each.children()
+        nodes = [each.node_data() or (None, None) for each in structures]
         # JAX compares leaves and static data, but not what their functions and methods read.
-        inside = _users_code([*_static_data(structure)])
-        roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}, *inside))
+        inside = _users_code([static for _, static in nodes])
+        roots += ((each, name) for each in (*leaves, *{kind for kind, _ in nodes}, *inside))
     return Reads(roots).now()
-
-
-def _static_data(structure: Any) -> Iterator[Any]:
-    """Yield the static data of each node in a pytree structure."""
-    pending = [structure]
-    for each in pending:  # the list grows meanwhile
-        _, static = each.node_data() or (None, None)
-        yield static
-        pending += each.children()
 
 
 class Reads:
