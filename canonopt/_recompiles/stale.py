@@ -43,7 +43,7 @@ from .._python_internals.libraries import (
     is_library_module,
 )
 from .._python_internals.namespaces import is_mock, loaded
-from .._python_internals.rebinding import captured_by, cells_of
+from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import WeakIdMap
 from .._texts import PLAIN, is_gradient_transformation, text_of
 from ..errors import (
@@ -170,7 +170,7 @@ class Reads:
     def paths(self) -> set[str]:
         return {path for *_, path, _ in self._values}
 
-    def named(self, paths: list[str]) -> list[str]:
+    def named(self, paths: Iterable[str]) -> list[str]:
         """Return the paths, without those that end in a key that no code names."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names]
@@ -225,25 +225,21 @@ class Reads:
             self._add_code_in(value)
 
     def _add(self, find: _Find, value: Any, path: str) -> None:
-        if len(self._values) < _MAX_READS:
-            with contextlib.suppress(Exception):  # a user's attribute may raise
-                self._add_value(find, value, path)
-
-    def _add_value(self, find: _Find, value: Any, path: str) -> None:
-        if is_mock(value):
-            return
-        # Not `isinstance`, which reads `__class__` and so may run the user's code.
-        self.has_effects |= issubclass(type(value), logging.Logger | logging.LoggerAdapter)
-        if (is_same := _comparison(value)) is not None and path not in self._ignored:
-            self._values.append((find, is_same, path, _text(value)))
-        if id(value) not in self._seen and not isinstance(value, _WHOLE):
-            self._seen.add(id(value))
-            if is_gradient_transformation(value):  # it is compared as a whole
-                self._add_code_in(value)
-            elif _is_callable(value):
-                self._add_callable(value)
-            else:
-                self._add_parts(find, value, path)
+        with contextlib.suppress(Exception):  # a user's attribute may raise
+            if len(self._values) >= _MAX_READS or is_mock(value):
+                return
+            # Not `isinstance`, which reads `__class__` and so may run the user's code.
+            self.has_effects |= issubclass(type(value), logging.Logger | logging.LoggerAdapter)
+            if (is_same := _comparison(value)) is not None and path not in self._ignored:
+                self._values.append((find, is_same, path, _text(value)))
+            if id(value) not in self._seen and not isinstance(value, _WHOLE):
+                self._seen.add(id(value))
+                if is_gradient_transformation(value):  # it is compared as a whole
+                    self._add_code_in(value)
+                elif _is_callable(value):
+                    self._add_callable(value)
+                else:
+                    self._add_parts(find, value, path)
 
     def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
         """Yield each part of `value` that code may read: its getter, the part and its name."""
@@ -283,7 +279,7 @@ class Reads:
                 self._seen.add((id(space), name))
                 self._add(functools.partial(space.__getitem__, name), space[name], name)
         captured = captured_by(function)
-        for i, (name, _) in enumerate(cells_of(function)):
+        for i, name in enumerate(function.__code__.co_freevars):
             if name in captured:
                 yield (lambda f, i=i: f.__closure__[i].cell_contents), captured[name], name
 
@@ -548,15 +544,14 @@ def _place(codes: list[types.CodeType], path: str) -> str | None:
     for step in reversed(re.findall(r"[A-Za-z_]\w*|\.\w+|\['\w+'\]", path)):
         # The last step that code names counts: `'lr'` of `config['lr']`, or `config` before it.
         name = step.strip(".[']")
-        loads = {".": ("LOAD_ATTR", "LOAD_METHOD"), "[": ("LOAD_CONST",)}.get(step[0], _VARIABLES)
+        loads = {".": ("LOAD_ATTR", "LOAD_METHOD"), "[": ("LOAD_CONST",)}.get(
+            step[0], ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST")
+        )
         for code, each in found:
             line = each.positions and each.positions.lineno
             if line and each.argval == name and each.opname.startswith(loads):
                 return f"{code.co_name} at {place_of_line(code.co_filename, line)}"
     return None
-
-
-_VARIABLES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST")
 
 
 # --- what has been traced -------------------------------------------------------------------------
@@ -617,32 +612,26 @@ class _Program:
         codes = self.first.codes
         return tuple(ReadValue(*each, _place(codes, each[0]), self.when) for each in told)
 
-    def _causes(self, cached: CachedCall, changes: Changes) -> list[str]:
-        """Return the paths of the changes for which tracing again gives another program."""
-        if not self._gives_another_program(cached, changes):
-            return []
-        named = self.reads.named([*changes])
-        return named if self.has_effects else named or [*changes]
-
-    def _gives_another_program(self, call: CachedCall, changes: Changes) -> bool:
-        """Return True if two new traces of a call's function give one program, and not the old one.
+    def _causes(self, call: CachedCall, changes: Changes) -> list[str]:
+        """Return the paths of the changes, if two new traces give one program, and not the old one.
 
         The old program is the cached one, or after a report, that of the report. A function with
         effects is not traced, and counts as another program.
         """
+        named = self.reads.named(changes)
         if self.has_effects:
-            return True
+            return named
         arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
         try:
             before, now = self._traced or call.cached(), call.afresh()
-            is_other = not is_same_program(now, before, arrays)
-            if is_other and (is_other := is_same_program(now, call.afresh())):
-                self._traced = now
-            return is_other
+            if is_same_program(now, before, arrays) or not is_same_program(now, call.afresh()):
+                return []
         except KeyboardInterrupt:
             raise
         except BaseException:  # the function fails now, or exits Python
-            return False
+            return []
+        self._traced = now
+        return named or [*changes]
 
 
 @attrs.define(eq=False)
@@ -652,11 +641,6 @@ class _Function:
     is_followed: bool  # False for functions of libraries
     calls: int = 0
     programs: tuple[tuple[weakref.ref[Any], _Program], ...] = ()
-
-    def again(self) -> "_Function":
-        """Return a copy with the same programs, each as it was before its first comparison."""
-        programs = ((j, _Program(p.first, p.has_effects, p.when)) for j, p in self.programs)
-        return _Function(self.is_followed, programs=(*programs,))
 
     def add(self, jaxpr: Any, program: _Program) -> None:
         self.programs = (*self.programs[1 - _MAX_PROGRAMS :], (weakref.ref(jaxpr), program))
@@ -721,10 +705,12 @@ class StaleWatch:
     def _known(self, function: Any) -> _Function:
         known = self._functions.get(function)
         if known is None:
-            is_ours = attribute(function, "__call_of_user__") is not None
             if (earlier := _latest.get(function)) is not None:
-                known = earlier.again()
+                # Each program begins as it was before its first comparison.
+                both = ((j, _Program(p.first, p.has_effects, p.when)) for j, p in earlier.programs)
+                known = _Function(earlier.is_followed, programs=(*both,))
             else:
+                is_ours = attribute(function, "__call_of_user__") is not None
                 known = _Function(is_ours or bool(reads_of_call(function, (), {}).codes))
             with contextlib.suppress(TypeError):
                 self._functions.set(function, known)
