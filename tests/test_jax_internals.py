@@ -29,7 +29,7 @@ from jax._src import api_util, linear_util, pjit
 import canonopt
 from canonopt import _jax_internals
 from canonopt._identity import read
-from canonopt._jax_internals import flax_nnx, functions, hits, settings, tracing, watching
+from canonopt._jax_internals import flax_nnx, functions, settings, tracing, watching
 from canonopt._jax_internals.arrays import in_batch
 from canonopt._recompiles import listeners
 
@@ -633,5 +633,5 @@ def test_without_the_hook_of_cached_calls_no_stale_reads_are_found(monkeypatch, 
     else:
         monkeypatch.setattr("jax._src.api._post_hook_state", hook)
     with pytest.raises(canonopt.errors.UnsupportedVersionError, match="find stale reads") as error:
-        hits.HitWatch().add(print)
+        watching.HitWatch().add(print)
     assert error.value.name == "jax._src.api._post_hook_state"

@@ -1,10 +1,11 @@
-"""Find the constants of a traced program, and the code that runs with the program or after it."""
+"""Find what is in a traced program, and compare a cached program with one that is traced now."""
 
 import contextlib
 import functools
+import itertools
 import re
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -13,7 +14,7 @@ import jax.interpreters.partial_eval as partial_eval
 import jax.numpy as jnp
 import numpy as np
 
-from .._python_internals.libraries import is_library_file, is_ours
+from .._python_internals.libraries import attribute, is_library_file, is_ours
 from .._python_internals.rebinding import captured_by
 from .options import CAPTURED
 from .tracing import unwatched
@@ -47,6 +48,93 @@ def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
             kept.append(value)
     return sum(constants.values()), kept, frozenset(places)
 
+
+def _is_users_code(value: Any) -> bool:
+    if isinstance(value, types.FunctionType):
+        return not _is_library_code(value)
+    if isinstance(value, functools.partial):
+        return not _is_library_code(value.func)
+    if isinstance(value, types.MethodType | types.BuiltinFunctionType):
+        owner = value.__self__
+        return not (owner is None or isinstance(owner, types.ModuleType) or _is_of_library(owner))
+    return callable(value) and not (isinstance(value, type) or _is_of_library(value))
+
+
+def _is_library_code(value: Any) -> bool:
+    is_function = isinstance(value, types.FunctionType)
+    return is_function and is_library_file(value.__code__.co_filename)
+
+
+def _is_of_library(value: Any) -> bool:
+    """Return True for an object of JAX or Equinox, which may hold objects of the user."""
+    return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "equinox")
+
+
+def is_program(value: Any) -> bool:
+    """Return True for a `Jaxpr` or a `ClosedJaxpr`."""
+    return _is_of_library(value) and hasattr(value, "eqns")
+
+
+_NUMBERS = int | float | complex
+
+
+def values_in(program: Any) -> Iterator[Any]:
+    """Yield a program, its inner programs, their constants, and functions with captured values.
+
+    Leaves out the attributes of the user's other objects, which may be anything under any name, and
+    numbers among the parameters of an operation, which are in the text of the program.
+    """
+    seen: dict[int, Any] = {}
+    pending = [program]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, _NUMBERS):  # Python has one object for each small integer
+            yield value
+            continue
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        yield value
+        if isinstance(value, tuple | list):
+            pending += value
+        elif isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, functools.partial):
+            pending += (value.func, *value.args, *value.keywords.values())
+        elif isinstance(value, types.MethodType):
+            pending += (value.__func__, value.__self__)
+        elif isinstance(value, types.FunctionType):
+            held = captured_by(value).values()
+            if _is_library_code(value):  # JAX fills a dict with the derivatives that were asked for
+                held = [each for each in held if type(each) is not dict]
+            pending += (*held, *(value.__defaults__ or ()))
+        elif not _is_of_library(value):
+            continue
+        elif hasattr(value, "eqns"):
+            for equation in value.eqns:
+                pending += _without_numbers(equation.params.values())
+                pending += (x.val for x in equation.invars if hasattr(x, "val"))
+            pending += getattr(value, "consts", ())
+        elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
+            pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
+        elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
+            pending.append(value.__wrapped__)
+        elif hasattr(value, "callback_func"):  # a callback, for example of `jax.pure_callback`
+            pending.append(value.callback_func)
+        elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
+            pending += vars(value).values()  # as for `equinox.filter_custom_vjp`
+
+
+def _without_numbers(parameters: Iterable[Any]) -> Iterator[Any]:
+    """Yield the values in the parameters of an operation, and in containers, except numbers."""
+    for value in parameters:
+        if isinstance(value, tuple | list | dict):
+            yield from _without_numbers(value.values() if isinstance(value, dict) else value)
+        elif not isinstance(value, _NUMBERS):
+            yield value
+
+
+# --- comparing programs ---------------------------------------------------------------------------
 
 # A traced program, and the captured arrays that it takes as arguments.
 Traced: TypeAlias = tuple[Any, Sequence[Any]]
@@ -105,9 +193,6 @@ def _text(program: Any) -> str:
     return re.sub(r"0x[0-9a-fA-F]+", "", str(program))
 
 
-_NUMBERS = int | float | complex
-
-
 def _constants(traced: Traced) -> Iterator[Any]:
     """Yield the arrays and numbers in a program, whose text may show only a part of them."""
     for value in values_in(traced):
@@ -124,83 +209,54 @@ def _exact(values: np.ndarray) -> tuple[Any, ...]:
     return values.dtype, values.shape, values.tobytes()
 
 
-def _is_users_code(value: Any) -> bool:
-    if isinstance(value, types.FunctionType):
-        return not _is_library_code(value)
-    if isinstance(value, functools.partial):
-        return not _is_library_code(value.func)
-    if isinstance(value, types.MethodType | types.BuiltinFunctionType):
-        owner = value.__self__
-        return not (owner is None or isinstance(owner, types.ModuleType) or _is_of_library(owner))
-    return callable(value) and not (isinstance(value, type) or _is_of_library(value))
+_contexts = itertools.count()
 
 
-def _is_library_code(value: Any) -> bool:
-    is_function = isinstance(value, types.FunctionType)
-    return is_function and is_library_file(value.__code__.co_filename)
+class CachedCall:
+    """A call whose program JAX has cached.
 
+    **Arguments:**
 
-def _is_of_library(value: Any) -> bool:
-    """Return True for an object of JAX or Equinox, which may hold objects of the user."""
-    return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "equinox")
-
-
-def is_program(value: Any) -> bool:
-    """Return True for a `Jaxpr` or a `ClosedJaxpr`."""
-    return _is_of_library(value) and hasattr(value, "eqns")
-
-
-def values_in(program: Any) -> Iterator[Any]:
-    """Yield a program, its inner programs, their constants, and functions with captured values.
-
-    Leaves out the attributes of the user's other objects, which may be anything under any name, and
-    numbers among the parameters of an operation, which are in the text of the program.
+    - `given`: the function that `jax.jit` was given.
+    - `trace`: the method `trace` of the jitted function.
+    - `jaxpr`: the program that JAX has, if it is known.
     """
-    seen: dict[int, Any] = {}
-    pending = [program]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, _NUMBERS):  # Python has one object for each small integer
-            yield value
-            continue
-        if id(value) in seen:
-            continue
-        seen[id(value)] = value
-        yield value
-        if isinstance(value, tuple | list):
-            pending += value
-        elif isinstance(value, dict):
-            pending += value.values()
-        elif isinstance(value, functools.partial):
-            pending += (value.func, *value.args, *value.keywords.values())
-        elif isinstance(value, types.MethodType):
-            pending += (value.__func__, value.__self__)
-        elif isinstance(value, types.FunctionType):
-            held = captured_by(value).values()
-            if _is_library_code(value):  # JAX fills a dict with the derivatives that were asked for
-                held = [each for each in held if type(each) is not dict]
-            pending += (*held, *(value.__defaults__ or ()))
-        elif not _is_of_library(value):
-            continue
-        elif hasattr(value, "eqns"):
-            for equation in value.eqns:
-                pending += _without_numbers(equation.params.values())
-                pending += (x.val for x in equation.invars if hasattr(x, "val"))
-            pending += getattr(value, "consts", ())
-        elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
-            pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
-        elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
-            pending.append(value.__wrapped__)
-        elif hasattr(value, "callback_func"):  # a callback, for example of `jax.pure_callback`
-            pending.append(value.callback_func)
-        elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
-            pending += vars(value).values()  # as for `equinox.filter_custom_vjp`
 
+    def __init__(
+        self,
+        given: Any,
+        args: tuple,
+        kwargs: dict[str, Any],
+        trace: Callable[..., Any],
+        jaxpr: Any = None,
+    ) -> None:
+        self.call, self._jaxpr = (given, args, kwargs), jaxpr
+        self._trace = plain = functools.partial(trace, *args, **kwargs)
+        again = attribute(given, "__canonical_trace__")
+        # `__canonical_trace__` finds the function of the present call, and its captured arrays.
+        self._again = again(trace, args, kwargs) if again else lambda: (plain(), ())
+        # True if functions that are made again may run the program.
+        self.is_shared = attribute(given, "__canonical_call__") is not None
 
-def _without_numbers(parameters: Iterable[Any]) -> Iterator[Any]:
-    """Yield the values in the parameters of an operation, and in containers, except numbers."""
-    for value in parameters:
-        if isinstance(value, tuple | list | dict):
-            yield from _without_numbers(value.values() if isinstance(value, dict) else value)
-        elif not isinstance(value, _NUMBERS):
-            yield value
+    def jaxpr(self) -> Any:
+        """Return the program that JAX has, without running the function."""
+        if self._jaxpr is None:
+            with unwatched():
+                self._jaxpr = self._trace().jaxpr
+        return self._jaxpr
+
+    def cached(self) -> Traced:
+        """Return the program that JAX has, with the captured arrays that it gets as an argument."""
+        return self.jaxpr(), self.call[2].get(CAPTURED, ())
+
+    def afresh(self) -> Traced:
+        """Trace the function again, with the functions that it calls, and return the new program.
+
+        Each call enters another context of `set_xla_metadata`, so that JAX finds no earlier trace.
+        `jax.make_user_context` would also work, but making such a context empties all jit caches.
+        """
+        from jax.experimental.xla_metadata import set_xla_metadata
+
+        with unwatched(), set_xla_metadata(canonopt_traced_again=str(next(_contexts))):
+            traced, arrays = self._again()
+            return traced.jaxpr, arrays

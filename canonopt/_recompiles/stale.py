@@ -30,10 +30,9 @@ import numpy as np
 
 from .._identity import Reading, all_inside, read
 from .._jax_internals.functions import functions_inside, innermost, name_of, users_function
-from .._jax_internals.hits import CachedCall, function_called, hits
-from .._jax_internals.jaxprs import is_same_program
+from .._jax_internals.jaxprs import CachedCall, is_same_program
 from .._jax_internals.tracing import is_unwatched
-from .._jax_internals.watching import Miss, misses, users_call
+from .._jax_internals.watching import Miss, function_called, hits, misses, users_call
 from .._python_internals.bytecode import code_of, nested_in
 from .._python_internals.callers import place_of, place_of_line
 from .._python_internals.libraries import (
@@ -796,7 +795,9 @@ class StaleWatch:
             known.add(jaxpr, program)
             self._programs.set(jaxpr, program)
         else:
-            self.compare(known, function, CachedCall.of_miss(miss, jaxpr))
+            options = {name: miss.options[name] for name in ("static_argnums", "static_argnames")}
+            trace = jax.jit(miss.jitted, **options).trace
+            self.compare(known, function, CachedCall(miss.jitted, *miss.given, trace, jaxpr))
 
 
 @contextlib.contextmanager
