@@ -6,6 +6,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import jax
 import jax.core
@@ -50,32 +51,21 @@ def makes_tracers() -> bool:
         return isinstance(jax.device_put(np.float32(0)), jax.core.Tracer)
 
 
-def is_in_backward_pass() -> bool:
-    """Return True if JAX runs a backward pass now, outside of jitted functions that the pass calls.
+def innermost_run() -> Literal["backward pass", "call", "compile"] | None:
+    """Return which runs innermost: a backward pass, a jitted call, or `compile` after `.lower()`.
 
-    Relies on the names of the functions that run backward passes, in `jax._src.interpreters.ad`,
-    and jitted functions, in `jax._src.pjit`.
+    Relies on the names of the functions that run these, in `jax._src.interpreters.ad`,
+    `jax._src.pjit` and the module of `jax.stages.Lowered`.
     """
-    # Frames go from the innermost outwards: the function that is found first is the one that runs.
-    for frame in frames():
+    for frame in frames():  # from the innermost outwards
         module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_name
         if module == "jax._src.interpreters.ad" and name.startswith("backward_pass"):
-            return True
+            return "backward pass"
         if module == "jax._src.pjit" and name == "cache_miss":
-            return False
-    return False
-
-
-def is_compiling_by_hand() -> bool:
-    """Return True while the method `compile` of an object from `.lower()` runs.
-
-    Relies on the name of the module of `jax.stages.Lowered`.
-    """
-    module = jax.stages.Lowered.__module__
-    return any(
-        frame.f_code.co_name == "compile" and frame.f_globals.get("__name__") == module
-        for frame in frames()
-    )
+            return "call"
+        if module == jax.stages.Lowered.__module__ and name == "compile":
+            return "compile"
+    return None
 
 
 def library_callers() -> Iterator[str]:

@@ -24,7 +24,7 @@ from .settings import default_settings, private, unsupported
 from .tracing import (
     NotTraced,
     hide_own_frames,
-    is_in_backward_pass,
+    innermost_run,
     is_staging,
     is_unwatched,
     listen,
@@ -358,7 +358,7 @@ def _check_misses(filter_jit: Any) -> None:
     ways: dict[Any, tuple[bool, bool, Any]] = {}
     traces: list[bool] = []
     staging: list[bool] = []
-    backward: list[bool] = []
+    runs: list[str | None] = []
 
     def leave(miss: Miss, is_traced: bool, program: Any) -> None:
         if not any(miss.function is function for function in functions):
@@ -367,14 +367,14 @@ def _check_misses(filter_jit: Any) -> None:
         traces.append(is_traced)
 
     def called(x: Any) -> Any:
-        backward.append(is_in_backward_pass())
+        runs.append(innermost_run())
         return x
 
     def filtered(x: Any) -> Any:
         return x
 
     def pull(_: None, cotangent: Any) -> tuple[Any]:
-        backward.append(is_in_backward_pass())
+        runs.append(innermost_run())
         return (jax.jit(called)(cotangent),)
 
     pulled = jax.custom_vjp(lambda x: x)
@@ -416,7 +416,7 @@ def _check_misses(filter_jit: Any) -> None:
         == (False, True, True),
         "jax._src.core.unsafe_am_i_under_a_jit": staging == [True],
         # JAX runs `pull` itself in the backward pass, but `called` as a jitted function of its own.
-        "jax._src.interpreters.ad.backward_pass": backward == [True, False],
+        "jax._src.interpreters.ad.backward_pass": runs == ["backward pass", "call"],
     }
     for name, is_as_expected in found.items():
         if not is_as_expected:

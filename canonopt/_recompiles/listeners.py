@@ -23,12 +23,7 @@ from .._jax_internals.functions import (
     name_of,
     users_function,
 )
-from .._jax_internals.tracing import (
-    clearings_so_far,
-    is_compiling_by_hand,
-    is_in_backward_pass,
-    is_staging,
-)
+from .._jax_internals.tracing import clearings_so_far, innermost_run, is_staging
 from .._jax_internals.watching import Compile, CompileWatch, Miss, misses
 from .._python_internals.callers import call_site
 from ..errors import ExcessError, RecompileWarning
@@ -338,8 +333,8 @@ def _count(running: _Running, traced: bool, program: Any, seconds: float) -> lis
 def _on_compile(compiled: Compile) -> None:
     here, counted = _recorders(), list[_Recorded]()
     with _noting_problems(here), misses.lock:
-        key, is_by_hand = (threading.get_ident(), compiled.name), is_compiling_by_hand()
-        is_backward = not is_by_hand and is_in_backward_pass()
+        key, run = (threading.get_ident(), compiled.name), innermost_run()
+        is_by_hand, is_backward = run == "compile", run == "backward pass"
         compiled = attrs.evolve(compiled, is_by_hand=is_by_hand, in_backward_pass=is_backward)
         for recorder in dict.fromkeys((*here, *_known.values())):
             log, entry = recorder.pending.get(key, (None, None))

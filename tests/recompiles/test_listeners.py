@@ -328,7 +328,7 @@ def fail(*_, **__):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        *((listeners, n) for n in ("_count", "is_helper", "is_in_backward_pass")),
+        *((listeners, n) for n in ("_count", "is_helper", "innermost_run")),
         (listeners, "call_of_miss"),
         *((watching, n) for n in ("_miss", "call_of_filter_jit")),
     ],
