@@ -153,22 +153,22 @@ def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = 
     `changed` lists such arrays. If `other` holds one, the programs count as different.
     """
     one, other = map(_without_dead_code, (one, other))
-    if _text(one[0]) != _text(other[0]):
+    # Leave out the addresses of functions.
+    ours, theirs = (re.sub(r"0x[0-9a-fA-F]+", "", str(program)) for program, _ in (one, other))
+    if ours != theirs:
         return False
-    ours, theirs = [*map(_values, _constants(one))], [*map(_values, _constants(other))]
-    held = [_values(each) for array in changed for each in _held_for(array)]
-    is_changed = any(np.may_share_memory(v, array) for v in theirs for array in held)
-    return not is_changed and [*map(_exact, ours)] == [*map(_exact, theirs)]
-
-
-def _held_for(array: np.ndarray) -> Sequence[Any]:
-    """Return the arrays that programs hold for a captured NumPy array.
-
-    The arrays are copies if JAX converts the dtype, for example float64. As long as a program has
-    such a copy, JAX uses the same copy, with the old values, even in a new trace.
-    """
-    with unwatched():
-        return jax.make_jaxpr(lambda: jax.lax.expand_dims(array, (0,)))().consts
+    ours, theirs = _constants(one), _constants(other)
+    for array in changed:
+        # A program holds a copy if JAX converts the dtype, for example float64. As long as it does,
+        # JAX uses the same copy, with the old values, even in a new trace.
+        with unwatched():
+            held = jax.make_jaxpr(functools.partial(jax.lax.expand_dims, array, (0,)))().consts
+        if any(np.may_share_memory(v, np.asarray(each)) for v in theirs for each in held):
+            return False
+    return len(ours) == len(theirs) and all(
+        (v.dtype, v.shape, v.tobytes()) == (w.dtype, w.shape, w.tobytes())
+        for v, w in zip(ours, theirs, strict=True)
+    )
 
 
 def _without_dead_code(traced: Traced) -> Traced:
@@ -188,25 +188,14 @@ def _without_dead_code(traced: Traced) -> Traced:
     return program, arrays
 
 
-def _text(program: Any) -> str:
-    """Return the operations with their parameters, without the addresses of functions."""
-    return re.sub(r"0x[0-9a-fA-F]+", "", str(program))
-
-
-def _constants(traced: Traced) -> Iterator[Any]:
-    """Yield the arrays and numbers in a program, whose text may show only a part of them."""
+def _constants(traced: Traced) -> list[np.ndarray]:
+    """Return the arrays and numbers in a program, whose text may show only a part of them."""
+    found = []
     for value in values_in(traced):
         if hasattr(type(value), "__array__") or isinstance(value, _NUMBERS):
-            yield value
-
-
-def _values(constant: Any) -> np.ndarray:
-    is_extended = jnp.issubdtype(getattr(constant, "dtype", float), jax.dtypes.extended)
-    return np.asarray(jax.random.key_data(constant) if is_extended else constant)
-
-
-def _exact(values: np.ndarray) -> tuple[Any, ...]:
-    return values.dtype, values.shape, values.tobytes()
+            is_key = jnp.issubdtype(getattr(value, "dtype", float), jax.dtypes.extended)
+            found.append(np.asarray(jax.random.key_data(value) if is_key else value))
+    return found
 
 
 _contexts = itertools.count()
