@@ -330,7 +330,7 @@ def fail(*_, **__):
     [
         *((listeners, n) for n in ("_count", "is_helper", "innermost_run")),
         (listeners, "call_of_miss"),
-        *((watching, n) for n in ("_miss", "call_of_filter_jit")),
+        *((watching, n) for n in ("_miss", "users_call")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
