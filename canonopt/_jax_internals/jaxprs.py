@@ -206,17 +206,17 @@ class CachedCall:
 
     **Arguments:**
 
-    - `given`: the function that `jax.jit` was given.
     - `trace`: the method `trace` of the jitted function.
+    - `given`: the function that `jax.jit` was given.
     - `jaxpr`: the program that JAX has, if it is known.
     """
 
     def __init__(
         self,
+        trace: Callable[..., Any],
         given: Any,
         args: tuple,
         kwargs: dict[str, Any],
-        trace: Callable[..., Any],
         jaxpr: Any = None,
     ) -> None:
         self.call, self._jaxpr = (given, args, kwargs), jaxpr

@@ -42,7 +42,6 @@ from .._python_internals.libraries import (
     is_library_module,
 )
 from .._python_internals.namespaces import is_mock, loaded
-from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import WeakIdMap
 from .._texts import PLAIN, is_gradient_transformation, text_of
 from ..errors import (
@@ -216,16 +215,17 @@ class Reads:
 
     def _add_parts(self, find: _Find, value: Any, path: str) -> None:
         """Add the parts of a value, and the parts in them, that the functions may read."""
-        for get, part, name in self._parts(value, path):
-            self._add(lambda get=get: get(find()), part, name)
+        for get, name in self._parts(value, path):
+            self._add(lambda get=get: get(find()), name)
         # The parts of containers are followed one by one, and only the first `_MAX_ITEMS`.
         is_followed = isinstance(value, _CONTAINERS | types.FunctionType | functools.partial)
         if not is_followed and is_library_class(type(value)):
             self._add_code_in(value)
 
-    def _add(self, find: _Find, value: Any, path: str) -> None:
-        with contextlib.suppress(Exception):  # a user's attribute may raise
-            if len(self._values) >= _MAX_READS or is_mock(value):
+    def _add(self, find: _Find, path: str) -> None:
+        """Add a value, unless it cannot be found: a variable is unbound, or an attribute raises."""
+        with contextlib.suppress(Exception):
+            if len(self._values) >= _MAX_READS or is_mock(value := find()):
                 return
             # Not `isinstance`, which reads `__class__` and so may run the user's code.
             self.has_effects |= issubclass(type(value), logging.Logger | logging.LoggerAdapter)
@@ -240,32 +240,32 @@ class Reads:
                 else:
                     self._add_parts(find, value, path)
 
-    def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
-        """Yield each part of `value` that code may read: its getter, the part and its name."""
+    def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, str]]:
+        """Yield the getter and the name of each part of `value` that code may read."""
         if isinstance(value, types.FunctionType):
             yield from self._read_by(value)
         if isinstance(value, types.FunctionType | functools.partial):
-            for name, held in _bound(value).items():
-                yield (lambda function, name=name: _bound(function)[name]), held, name
+            for name in _bound(value):
+                yield (lambda function, name=name: _bound(function)[name]), name
         elif isinstance(value, _CONTAINERS):
-            yield len, len(value), f"len({path})"
+            yield len, f"len({path})"
             fields = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
-            items = value.items() if isinstance(value, _MAPPINGS) else enumerate(value)
-            for key, item in [*itertools.islice(items, _MAX_ITEMS)]:
+            keys = value if isinstance(value, _MAPPINGS) else range(len(value))
+            for key in [*itertools.islice(keys, _MAX_ITEMS)]:
                 is_read = self._names.isdisjoint(fields) or fields[key] in self._names
                 if is_read and isinstance(key, _PLAIN):
                     step = f".{fields[key]}" if fields else f"[{key!r}]"
-                    yield operator.itemgetter(key), item, path + step
+                    yield operator.itemgetter(key), path + step
         elif isinstance(value, loaded("flax.nnx", "Variable")):
-            yield operator.methodcaller("get_raw_value"), value.get_raw_value(), f"{path}[...]"
+            yield operator.methodcaller("get_raw_value"), f"{path}[...]"
         elif isinstance(value, types.ModuleType):
             if not is_library_module(value):
                 yield from self._attributes(value, path)
         elif not type(value).__module__.startswith(("jax", "numpy")):
             yield from self._attributes(value, path)
 
-    def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, Any, str]]:
-        """Yield getter, value and name of each captured variable, and add the globals directly."""
+    def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, str]]:
+        """Yield the getter and the name of each captured variable, and add the globals directly."""
         code, space = code_of(function), function.__globals__
         if is_library_function(function):  # it may count its runs, as `eqx.debug.assert_max_traces`
             self.has_effects |= code.changes_objects or bool(code.stores)
@@ -276,13 +276,11 @@ class Reads:
         for name in code.globals:
             if name in space and (id(space), name) not in self._seen:
                 self._seen.add((id(space), name))
-                self._add(functools.partial(space.__getitem__, name), space[name], name)
-        captured = captured_by(function)
+                self._add(functools.partial(space.__getitem__, name), name)
         for i, name in enumerate(function.__code__.co_freevars):
-            if name in captured:
-                yield (lambda f, i=i: f.__closure__[i].cell_contents), captured[name], name
+            yield (lambda f, i=i: f.__closure__[i].cell_contents), name
 
-    def _attributes(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
+    def _attributes(self, value: Any, path: str) -> Iterator[tuple[_Get, str]]:
         """Yield the attributes of an instance, a module or a class; add what its methods read."""
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
@@ -311,13 +309,13 @@ class Reads:
         for name in sorted(names):
             found = _looked_up(value, name)
             if name in own or not hasattr(type(found), "__get__"):
-                yield functools.partial(_looked_up, name=name), found, f"{path}.{name}"
+                yield functools.partial(_looked_up, name=name), f"{path}.{name}"
         for name in sorted(self._names - names) if is_asked else ():
             found = None
             with contextlib.suppress(Exception):
                 found = getattr(value, name)
             if not (found is None or isinstance(found, types.MethodType)):
-                yield operator.attrgetter(name), found, f"{path}.{name}"
+                yield operator.attrgetter(name), f"{path}.{name}"
 
 
 _GONE = object()
@@ -337,12 +335,12 @@ def _users_code(value: Any) -> list[Any]:
 
     Flax NNX keeps the class of a model in its `GraphDef`.
     """
-    is_users = lambda each: (  # noqa: E731
-        not is_library_function(each)
-        if isinstance(each, types.FunctionType)
-        else isinstance(each, type) and not is_library_class(each)
-    )
-    return [*filter(is_users, all_inside(value))]
+    return [
+        each
+        for each in all_inside(value)
+        if (isinstance(each, types.FunctionType) and not is_library_function(each))
+        or (isinstance(each, type) and not is_library_class(each))
+    ]
 
 
 def _is_callable(value: Any) -> bool:
@@ -580,7 +578,7 @@ class _Program:
                 self.active.calls += 1
                 new = {path: each for path, each in changes.items() if path not in told}
                 causes = self._causes(cached, new) if new else []
-                self.active.values += self._told({path: new[path] for path in causes})
+                self.active.values += self._told(causes, new)
                 self._harmless.update(new.keys() - causes)
                 return None
             self.active, self.reads = None, self.first
@@ -600,16 +598,15 @@ class _Program:
         before = {**changes, **self.first.changes()}
         *_, is_filtered = users_call(*cached.call)
         user = users_function(function)  # such as the function in a `jax.pmap`
-        values = self._told({path: before[path] for path in found})
+        values = self._told(found, before)
         place = place_of(innermost(user))
         is_confirmed = not self.has_effects
         self.active = StaleRead(name_of(user), place, values, call, is_confirmed, is_filtered)
         return self.active
 
-    def _told(self, changes: Changes) -> tuple[ReadValue, ...]:
-        told = ((path, *change[:2]) for path, change in changes.items())
+    def _told(self, paths: list[str], changes: Changes) -> tuple[ReadValue, ...]:
         codes = self.first.codes
-        return tuple(ReadValue(*each, _place(codes, each[0]), self.when) for each in told)
+        return tuple(ReadValue(p, *changes[p][:2], _place(codes, p), self.when) for p in paths)
 
     def _causes(self, call: CachedCall, changes: Changes) -> list[str]:
         """Return the paths of the changes, if two new traces give one program, and not the old one.
@@ -734,7 +731,7 @@ class StaleWatch:
             if known.programs:
                 return
         if not is_unwatched():  # while canonopt traces a function again, calls in it are unwatched
-            self.compare(known, function, CachedCall(given, args, kwargs, jitted.trace))
+            self.compare(known, function, CachedCall(jitted.trace, given, args, kwargs))
 
     def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
         """Compare what a call reads with the values of its cached program, and report a change."""
@@ -797,7 +794,7 @@ class StaleWatch:
         else:
             options = {name: miss.options[name] for name in ("static_argnums", "static_argnames")}
             trace = jax.jit(miss.jitted, **options).trace
-            self.compare(known, function, CachedCall(miss.jitted, *miss.given, trace, jaxpr))
+            self.compare(known, function, CachedCall(trace, miss.jitted, *miss.given, jaxpr=jaxpr))
 
 
 @contextlib.contextmanager
