@@ -28,7 +28,7 @@ from .._jax_internals.watching import Compile, CompileWatch, Miss, misses
 from .._python_internals.callers import call_site
 from ..errors import ExcessError, RecompileWarning
 from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog
-from .records import Call, call_of_miss, shapes_of_miss
+from .records import call_of_miss, shapes_of_miss
 from .stale import StaleWatch
 
 
@@ -186,7 +186,6 @@ class _Running:
     """A miss that JAX is working on."""
 
     miss: Miss
-    call: Call | None = None
     # One entry for each recorder. The log is None for an operation of JAX or a library.
     entries: list[tuple[Recorder, FunctionLog | None, Entry]] = attrs.field(factory=list)
     started: float = 0.0
@@ -260,18 +259,20 @@ def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
         is_nested = is_staging()
         is_operation = by_library and not is_nested
         shapes = shapes_of_miss(miss) if is_operation and is_of_jax(function) else None
+        call = None
         if any(log for _, log in logs) or (is_operation and shapes is None):
             with _noting_problems(recorders):
-                running.call = call_of_miss(miss, function)
-        call = running.call
+                call = call_of_miss(miss, function)
         site = call.caller.place or None if call else None
         for each, log in logs:
-            facts: dict[str, Any] = {"is_nested": is_nested, "site": site}
-            if log is None:
+            if log is not None:
+                entry = Entry(call, 0.0, is_nested=is_nested, site=site)
+            elif is_operation:
                 facts = {"operation": name, "shapes": shapes, "clearings": clearings_so_far()}
-            if log is not None or is_operation:
                 entry = Entry(call, 0.0, **facts)
-                running.entries.append((each, log, entry))
+            else:
+                continue
+            running.entries.append((each, log, entry))
         undo.pop_all()
         # This comes last, so that the time does not include making the record.
         running.started = time.perf_counter()

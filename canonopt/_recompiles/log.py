@@ -193,7 +193,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
         # Count repeats by shape: for each shape, Adam takes two powers, which have two constants.
-        most = max(collections.Counter(entry.shapes for entry in again).values(), default=0)
+        most = max(collections.Counter(entry.shapes for entry in of_name).values()) - 1
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
             cleared += again
@@ -406,12 +406,11 @@ class FunctionLog(Counts):
         self.traces += 1
         self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds
+        self.programs += not (entry.is_nested or entry.error)
         function = None if entry.call is None else entry.call.leaves.get(FUNCTION)
         is_alone = function is not None and function.why_not_shared is not None
         trial = self.entries[-1] if self.entries and is_alone else None
-        is_known = trial is not None and _is_trial_of(trial, entry)
-        self.programs += not (entry.is_nested or entry.error)
-        if trial is not None and is_known:
+        if trial is not None and _is_trial_of(trial, entry):
             self.programs -= trial.error is None
             trial.call, trial.error, trial.is_trial = entry.call, entry.error, False
             trial.trace_seconds += entry.trace_seconds
@@ -512,7 +511,14 @@ class CompileLog:
         both = (*self.functions, *self.helpers)
         found = [log for log in both if log.name == name]
         if not found and not re.search(r":\d+$", name) and not is_name_of_code(name):
-            raise _unknown(name, [log.name for log in both])
+            seen = [*dict.fromkeys(log.name for log in both)]
+            told = "Nothing was traced or compiled here."
+            fix = "Write a function's name, or a line: 'train.py:12'."
+            if seen:
+                told = f"Traced or compiled: {', '.join(seen)}."
+            if close := difflib.get_close_matches(name, seen, 1):
+                fix = f"Write {close[0]!r}."
+            raise UnknownFunctionError(f"No function has the name {name!r}. {told}", fix, path=name)
         return found[0] if len(found) == 1 else _total(name, found)
 
     def __iter__(self) -> Iterator[FunctionLog]:
@@ -540,7 +546,9 @@ class CompileLog:
         for read in self.stale:
             lines += ["", *read.lines()]
         without = [log for log in functions if not log.causes()]
-        again = [log for log in without if not log.traces or self._is_known_to_others(log)]
+        # Another live log may have earlier calls of the same function.
+        known = [log for log in without if log.entries and earlier_entries(log, log.entries[0])]
+        again = [log for log in without if not log.traces or log in known]
         if firsts := [log.name for log in without if log not in again]:
             lines += ["", f"no recompile in this log, only a first compile: {', '.join(firsts)}"]
         if again:
@@ -551,10 +559,6 @@ class CompileLog:
             lines += ["", "nothing was traced or compiled in this log"]
         lines += (f"canonopt failed, so something may be missing: {text}" for text in self.problems)
         return "\n".join(lines)
-
-    def _is_known_to_others(self, log: FunctionLog) -> bool:
-        """Return True if another live log has earlier calls of the same function."""
-        return bool(log.entries and earlier_entries(log, log.entries[0]))
 
     def _repr_html_(self) -> str:
         """Return the log as a notebook shows it."""
@@ -600,15 +604,6 @@ def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
     found = (other for each in logs if each is not None for other in each.entries_like(log))
     same = (e for e in found if e.operation == entry.operation)
     return sorted((e for e in same if e.at < entry.at), key=lambda e: e.at)
-
-
-def _unknown(name: str, seen: list[str]) -> UnknownFunctionError:
-    names = ", ".join(dict.fromkeys(seen))
-    told = f"Traced or compiled: {names}." if seen else "Nothing was traced or compiled here."
-    close = difflib.get_close_matches(name, seen, 1)
-    fix = f"Write {close[0]!r}." if close else "Write a function's name, or a line: 'train.py:12'."
-    text = f"No function has the name {name!r}. {told}"
-    return UnknownFunctionError(text, fix, path=name)
 
 
 def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:
