@@ -571,23 +571,19 @@ class _Program:
         self, function: Any, call: int, cached: CachedCall, may_trace: bool
     ) -> StaleRead | None:
         """Compare the values that are read now, and return a report if there is a new one."""
+        told = set[str]()
         if self.active is not None:
-            changes = {p: v for p, v in self.first.changes().items() if p not in self._harmless}
             told = {value.path for value in self.active.values}
-            if not told.isdisjoint(changes):
+            if told.isdisjoint(self.first.changes()):  # the values are those of the trace again
+                self.active, self._traced, self.reads, told = None, None, self.first, set()
+            else:
                 self.active.calls += 1
-                new = {path: each for path, each in changes.items() if path not in told}
-                causes = self._causes(cached, new) if new else []
-                self.active.values += self._told(causes, new)
-                self._harmless.update(new.keys() - causes)
-                return None
-            self.active, self.reads = None, self.first
-        changes = self.reads.changes()
+        changes = {p: each for p, each in self.reads.changes().items() if p not in told}
         # If there is time to trace, check again values whose earlier changes did not matter.
-        if not changes or (not may_trace and changes.keys() <= self._harmless):
+        may_skip = self.active is not None or not may_trace
+        if not changes or (may_skip and changes.keys() <= self._harmless):
             return None
         self.reads = self.reads.now()
-        self._traced = None
         causes = self._causes(cached, changes)
         if not causes:
             self._harmless.update(changes)
@@ -595,18 +591,20 @@ class _Program:
         # A value whose earlier changes did not matter is not the cause.
         found = [path for path in causes if path not in self._harmless] or causes
         self._harmless.difference_update(found)
-        before = {**changes, **self.first.changes()}
+        since_trace = {**changes, **self.first.changes()}
+        values = tuple(
+            ReadValue(path, *since_trace[path][:2], _place(self.first.codes, path), self.when)
+            for path in found
+        )
+        if self.active is not None:
+            self.active.values += values
+            return None
         *_, is_filtered = users_call(*cached.call)
         user = users_function(function)  # such as the function in a `jax.pmap`
-        values = self._told(found, before)
         place = place_of(innermost(user))
         is_confirmed = not self.has_effects
         self.active = StaleRead(name_of(user), place, values, call, is_confirmed, is_filtered)
         return self.active
-
-    def _told(self, paths: list[str], changes: Changes) -> tuple[ReadValue, ...]:
-        codes = self.first.codes
-        return tuple(ReadValue(p, *changes[p][:2], _place(codes, p), self.when) for p in paths)
 
     def _causes(self, call: CachedCall, changes: Changes) -> list[str]:
         """Return the paths of the changes, if two new traces give one program, and not the old one.
