@@ -222,10 +222,10 @@ class CachedCall:
         self.call, self._jaxpr = (given, args, kwargs), jaxpr
         self._trace = plain = functools.partial(trace, *args, **kwargs)
         again = attribute(given, "__canonical_trace__")
+        # True if the call is one of `canonopt.jit`, so that other functions may run the program.
+        self.is_shared = again is not None
         # `__canonical_trace__` finds the function of the present call, and its captured arrays.
         self._again = again(trace, args, kwargs) if again else lambda: (plain(), ())
-        # True if functions that are made again may run the program.
-        self.is_shared = attribute(given, "__canonical_call__") is not None
 
     def jaxpr(self) -> Any:
         """Return the program that JAX has, without running the function."""

@@ -93,15 +93,16 @@ class CompileWatch:
 
     def _on_duration(self, event: str, duration_secs: float, **about: Any) -> None:
         thread = self._thread
+        name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
+        name = name.replace("unnamed wrapped", "unnamed")  # JAX before 0.9 adds "wrapped"
         if event.endswith("cache_retrieval_time_sec"):
             thread.is_hit = True
         if event.endswith("jaxpr_to_mlir_module_duration"):
             if len(thread.lowered) >= _MAX_NAMES:
                 thread.lowered.clear()
-            name = _name(about)
             thread.lowered[name] = thread.lowered.get(name, 0.0) + duration_secs
         if event.endswith("backend_compile_duration"):
-            name, is_hit, thread.is_hit = _name(about), thread.is_hit, False
+            is_hit, thread.is_hit = thread.is_hit, False
             self._is_seen = self._is_seen or (name != "?" and name in thread.lowered)
             lowering = thread.lowered.pop(name, 0.0)
             cache = "hit" if is_hit else "miss" if has_persistent_cache() else None
@@ -123,11 +124,6 @@ def has_persistent_cache() -> bool:
     flags: Any = jax.config
     # JAX fires the events of its cache even if the cache has no folder.
     return bool(flags.jax_compilation_cache_dir and flags.jax_enable_compilation_cache)
-
-
-def _name(about: dict[str, Any]) -> str:
-    name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
-    return name.replace("unnamed wrapped", "unnamed")  # JAX before 0.9 adds "wrapped"
 
 
 # --- calls through `equinox.filter_jit`, which is private -----------------------------------------

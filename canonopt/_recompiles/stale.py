@@ -505,8 +505,8 @@ class StaleRead:
         if not self.is_confirmed:
             again = "unconfirmed: it has effects or reads outside state, so it was not traced again"
         if self.is_filtered:
-            is_float = [_FLOAT.match(value.after) for value in self.values]
-            names = [f"jnp.asarray({n})" if f else n for n, f in zip(names, is_float, strict=False)]
+            both = zip(names, self.values, strict=False)
+            names = [f"jnp.asarray({n})" if _FLOAT.match(v.after) else n for n, v in both]
         whole = [v.after for v in self.values if not v.path.startswith("len(")]
         untraced = [after for after in whole if not _MAY_BE_TRACED.match(after)]
         static = ""
@@ -750,8 +750,7 @@ class StaleWatch:
                     users = users_call(*cached.call)[:3]
                     reads, reading = reads_of_call(*users), reading_of(*users)
                     # The trace was not watched, so what it changed is not known.
-                    may_change = reading.stores or _is_impure(reading)
-                    has_effects = reads.has_effects or may_change
+                    has_effects = reads.has_effects or reading.stores or _is_impure(reading)
                     program = _Program(reads, has_effects, _AT_CALL)
                 known.add(jaxpr, program)
             report = program.check(function, known.calls, cached, may_trace)
