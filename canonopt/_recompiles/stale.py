@@ -80,8 +80,9 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
             structures += each.children()
         nodes = [each.node_data() or (None, None) for each in structures]
         # JAX compares leaves and static data, but not what their functions and methods read.
+        kinds = {*map(type, leaves), *(kind for kind, _ in nodes)}
         inside = _users_code([static for _, static in nodes])
-        roots += ((each, name) for each in (*leaves, *{kind for kind, _ in nodes}, *inside))
+        roots += ((each, name) for each in (*leaves, *kinds, *inside))
     return Reads(roots).now()
 
 
@@ -571,26 +572,27 @@ class _Program:
         self, function: Any, call: int, cached: CachedCall, may_trace: bool
     ) -> StaleRead | None:
         """Compare the values that are read now, and return a report if there is a new one."""
-        told = set[str]()
+        changes = self.reads.changes()
         if self.active is not None:
             told = {value.path for value in self.active.values}
-            if told.isdisjoint(self.first.changes()):  # the values are those of the trace again
-                self.active, self._traced, self.reads, told = None, None, self.first, set()
+            if told.isdisjoint(changes):  # the values are those of the trace again
+                self.active = self._traced = None
             else:
                 self.active.calls += 1
-        changes = {p: each for p, each in self.reads.changes().items() if p not in told}
+                known = told | self._harmless
+                changes = {path: each for path, each in changes.items() if path not in known}
         # If there is time to trace, check again values whose earlier changes did not matter.
-        may_skip = self.active is not None or not may_trace
-        if not changes or (may_skip and changes.keys() <= self._harmless):
+        if not changes or (not may_trace and changes.keys() <= self._harmless):
             return None
-        self.reads = self.reads.now()
+        if self.active is None:
+            self.reads = self.reads.now()
         causes = self._causes(cached, changes)
-        if not causes:
-            self._harmless.update(changes)
-            return None
         # A value whose earlier changes did not matter is not the cause.
         found = [path for path in causes if path not in self._harmless] or causes
+        self._harmless.update(changes.keys() - causes)
         self._harmless.difference_update(found)
+        if not found:
+            return None
         since_trace = {**changes, **self.first.changes()}
         values = tuple(
             ReadValue(path, *since_trace[path][:2], _place(self.first.codes, path), self.when)
@@ -604,6 +606,7 @@ class _Program:
         place = place_of(innermost(user))
         is_confirmed = not self.has_effects
         self.active = StaleRead(name_of(user), place, values, call, is_confirmed, is_filtered)
+        self.reads = self.first  # as long as the report is active
         return self.active
 
     def _causes(self, call: CachedCall, changes: Changes) -> list[str]:
