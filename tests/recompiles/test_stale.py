@@ -367,6 +367,14 @@ one.jitted(X)
 yield reports, []
 other.jitted(X)
 = reports.paths == [["self.lr"]]
+### a method of a static enum is followed
+import enum, functools
+class Mode(enum.Enum):
+    TRAIN = 1
+    def scaled(self, x): return RATE * x
+step = jax.jit(lambda mode, x: mode.scaled(x), static_argnums=0)
+run(functools.partial(step, Mode.TRAIN), 1.0, 2.0)
+= reports.paths == [["RATE"]]
 ### a function in the static data of an argument is followed
 class Layer(eqx.Module):
     function: Callable = eqx.field(static=True)
