@@ -237,11 +237,11 @@ class Watch:
 class MissWatch(Watch):
     """Calls its listeners at each miss.
 
-    A listener is a pair of functions. `enter` gets the function that `jax.jit` was given, and a
-    function that returns the `Miss`. Unless `enter` returns None, `leave` gets three arguments: the
-    result of `enter`, whether the function was traced, and the jaxpr. If `leave` raises an error,
-    nothing is compiled. Relies on `jax._src.pjit._infer_params`, and wraps that function: `jax.jit`
-    calls the function if its C++ cache does not have an entry. Cached calls cost nothing.
+    A listener gets the function that `jax.jit` was given, and a function that returns the `Miss`.
+    It returns None, or a function to call afterwards with two arguments: whether the function was
+    traced, and the jaxpr. If that raises an error, nothing is compiled. Relies on
+    `jax._src.pjit._infer_params`, and wraps that function: `jax.jit` calls the function if its C++
+    cache does not have an entry. Cached calls cost nothing.
     """
 
     hears_unwatched = False
@@ -279,9 +279,9 @@ class MissWatch(Watch):
             # These functions of `jax._src.pjit` call `fun`; others only trace or lower it.
             is_call = sys._getframe(1).f_code.co_name in ("cache_miss", "_python_pjit_helper")
             miss = functools.partial(_miss, fun, ji, args, kwargs, is_call)
-            both = [(leave, enter(fun, miss)) for enter, leave in dict.fromkeys(self.listeners)]
-            entered = [functools.partial(*each) for each in both if each[1] is not None]
-            if not entered:
+            found = [listener(fun, miss) for listener in dict.fromkeys(self.listeners)]
+            afterwards = [function for function in found if function is not None]
+            if not afterwards:
                 return original(fun, ji, args, kwargs)
             before = traces_so_far()
             try:
@@ -290,7 +290,7 @@ class MissWatch(Watch):
                 if is_traced := was_tracing(error) and not isinstance(error, NotTraced):
                     with contextlib.suppress(TypeError):  # `fun` may take no weak reference
                         _failed.set(fun, True)
-                tell(entered, is_traced, None)
+                tell(afterwards, is_traced, None)
                 raise
             jaxpr = None
             with contextlib.suppress(AttributeError, KeyError, TypeError):
@@ -301,7 +301,7 @@ class MissWatch(Watch):
             is_traced = traces_so_far() != before or _failed.get(fun, False)
             mark = object()
             is_new = jaxpr is None or _seen.setdefault(jaxpr, mark) is mark
-            tell(entered, is_new and is_traced, jaxpr)
+            tell(afterwards, is_new and is_traced, jaxpr)
             return result
 
         return watched
@@ -372,7 +372,7 @@ def _check_misses(filter_jit: Any) -> None:
         return object()
 
     functions = (traced, called, filtered, refused)
-    watch, listener = MissWatch(), (lambda _, miss: miss(), leave)
+    watch, listener = MissWatch(), lambda _, miss: functools.partial(leave, miss())
     watch.hears_unwatched = True
     watch.add(listener)
     # An array would start a backend.

@@ -4,6 +4,7 @@ Recording runs at a miss of a jit cache, where JAX is slow anyway. A cached call
 """
 
 import contextlib
+import functools
 import sys
 import threading
 import time
@@ -98,12 +99,12 @@ class active:
         self._entry = recorder, None if all_threads else threading.get_ident()
 
     def __enter__(self) -> None:
-        misses.add(_LISTENER)
+        misses.add(_enter)
         _active.append(self._entry)
 
     def __exit__(self, *_: object) -> None:
         _active.remove(self._entry)
-        misses.remove(_LISTENER)
+        misses.remove(_enter)
 
 
 @contextlib.contextmanager
@@ -240,7 +241,7 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 # --- at a miss ------------------------------------------------------------------------------------
 
 
-def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
+def _enter(given: Any, find_miss: Callable[[], Miss]) -> Callable[[bool, Any], None] | None:
     # No recorder counts functions that a library jits inside of a trace. One trace may have
     # thousands of them, so this check comes first.
     with contextlib.suppress(Exception):  # if a user's attribute raises, it raises again below
@@ -276,7 +277,7 @@ def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
         undo.pop_all()
         # This comes last, so that the time does not include making the record.
         running.started = time.perf_counter()
-        return running
+        return functools.partial(_leave, running)
     return None
 
 
@@ -358,5 +359,4 @@ def _on_compile(compiled: Compile) -> None:
             recorder.after_compile(log, entry, compiled)
 
 
-_LISTENER = _enter, _leave
 compiles = CompileWatch(_on_compile)

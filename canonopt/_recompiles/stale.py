@@ -691,10 +691,10 @@ class StaleWatch:
     def start(self) -> None:
         misses.check()
         hits.add(self.on_hit)
-        misses.add((self.before_miss, self.after_miss))
+        misses.add(self.before_miss)
 
     def stop(self, *_: object) -> None:
-        misses.remove((self.before_miss, self.after_miss))
+        misses.remove(self.before_miss)
         hits.remove(self.on_hit)
 
     __enter__, __exit__ = start, stop
@@ -764,15 +764,16 @@ class StaleWatch:
             self._on_report(report)
 
     @_noting
-    def before_miss(self, _: Any, find_miss: Callable[[], Miss]) -> tuple[Any, ...] | None:
-        """Return the miss with the values that its function reads; None for a library function."""
+    def before_miss(self, _: Any, find_miss: Callable[[], Miss]) -> Callable[..., None] | None:
+        """Note what a function reads, and return `after_miss`; None for a library function."""
         miss = find_miss()
         function = function_called(miss.jitted, miss.given[0])
         known = self._known(function)
         if not known.is_followed:
             return None
         call = miss.function, miss.args, miss.kwargs
-        return function, known, miss, reads_of_call(*call), reading_of(*call)
+        noted = function, known, miss, reads_of_call(*call), reading_of(*call)
+        return functools.partial(self.after_miss, noted)
 
     @_noting
     def after_miss(self, noted: tuple[Any, ...], is_new: bool, jaxpr: Any) -> None:

@@ -250,7 +250,7 @@ def test_a_log_counts_each_shape_once(jit, is_made_again):
 
 def test_calls_of_each_shape_leave_python_out():
     found = []
-    listener = (lambda given, _: found.append(given)), None
+    listener = lambda given, _: found.append(given)  # noqa: E731
     jitted = canonopt.jit(lambda x: x + 1)
     misses.add(listener)
     try:
