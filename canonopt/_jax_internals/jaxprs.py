@@ -207,19 +207,15 @@ class CachedCall:
     **Arguments:**
 
     - `trace`: the method `trace` of the jitted function.
-    - `given`: the function that `jax.jit` was given.
+    - `call`: the function that `jax.jit` was given, and its arguments.
     - `jaxpr`: the program that JAX has, if it is known.
     """
 
     def __init__(
-        self,
-        trace: Callable[..., Any],
-        given: Any,
-        args: tuple,
-        kwargs: dict[str, Any],
-        jaxpr: Any = None,
+        self, trace: Callable[..., Any], call: tuple[Any, tuple, dict[str, Any]], jaxpr: Any = None
     ) -> None:
-        self.call, self._jaxpr = (given, args, kwargs), jaxpr
+        self.call, self._jaxpr = call, jaxpr
+        given, args, kwargs = call
         self._trace = plain = functools.partial(trace, *args, **kwargs)
         again = attribute(given, "__canonical_trace__")
         # True if the call is one of `canonopt.jit`, so that other functions may run the program.

@@ -602,8 +602,8 @@ def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
     # `valuerefs` copies the references in one step: other threads may add logs meanwhile.
     logs = (reference() for reference in _alive.valuerefs())
     found = (other for each in logs if each is not None for other in each.entries_like(log))
-    same = (e for e in found if e.operation == entry.operation)
-    return sorted((e for e in same if e.at < entry.at), key=lambda e: e.at)
+    same = (e for e in found if e.operation == entry.operation and e.at < entry.at)
+    return sorted(same, key=lambda e: e.at)
 
 
 def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:

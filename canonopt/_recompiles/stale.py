@@ -732,7 +732,7 @@ class StaleWatch:
             if known.programs:
                 return
         if not is_unwatched():  # while canonopt traces a function again, calls in it are unwatched
-            self.compare(known, function, CachedCall(jitted.trace, given, args, kwargs))
+            self.compare(known, function, CachedCall(jitted.trace, (given, args, kwargs)))
 
     def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
         """Compare what a call reads with the values of its cached program, and report a change."""
@@ -795,7 +795,7 @@ class StaleWatch:
         else:
             options = {name: miss.options[name] for name in ("static_argnums", "static_argnames")}
             trace = jax.jit(miss.jitted, **options).trace
-            self.compare(known, function, CachedCall(trace, miss.jitted, *miss.given, jaxpr=jaxpr))
+            self.compare(known, function, CachedCall(trace, (miss.jitted, *miss.given), jaxpr))
 
 
 @contextlib.contextmanager
