@@ -48,18 +48,14 @@ def _place_of(path: str) -> str | None:
     for top in (file, *file.parents):
         is_usual = top.parent.name in ("site-packages", "dist-packages")
         # `pip install --target`, PEX and Spark use folders with other names.
-        if is_usual or any(str(file) in _installed_with(record) for record in _records_of(top)):
+        if is_usual or file.relative_to(top.parent).as_posix() in _installed_with(top):
             return "" if os.path.join(top, "") in _known_folders() else str(top)
     return "" if os.path.join(file, "").startswith(_known_folders()) else None
 
 
-def _records_of(top: pathlib.PurePath) -> list[pathlib.Path]:
-    """Return the `RECORD` files of all distributions that installed a file in the package `top`."""
-    return _records_in(str(top.parent)).get(top.name, [])
-
-
 @functools.cache
 def _records_in(folder: str) -> dict[str, list[pathlib.Path]]:
+    """Map each name in a folder to the `RECORD` files of the distributions that installed it."""
     records: dict[str, list[pathlib.Path]] = {}
     for record in pathlib.Path(folder).glob("*.dist-info/RECORD"):
         with contextlib.suppress(OSError):
@@ -69,12 +65,14 @@ def _records_in(folder: str) -> dict[str, list[pathlib.Path]]:
     return records
 
 
-@functools.cache
-def _installed_with(record: pathlib.Path) -> frozenset[str]:
-    """Return the files of one distribution, which its `RECORD` lists."""
-    lines = record.read_text("utf-8", "replace").splitlines()
-    names = (line.rsplit(",", 2)[0] for line in lines)
-    return frozenset(os.path.normpath(record.parent.parent / name) for name in names)
+@functools.lru_cache(4096)
+def _installed_with(top: pathlib.PurePath) -> set[str]:
+    """Return the files in the `RECORD`s of the distributions that installed the package `top`."""
+    found: set[str] = set()
+    for record in _records_in(str(top.parent)).get(top.name, ()):
+        lines = record.read_text("utf-8", "replace").splitlines()
+        found.update(line.rsplit(",", 2)[0] for line in lines)
+    return found
 
 
 @functools.cache
@@ -84,14 +82,11 @@ def _names_canonopt(top: str) -> bool:
     Reads the files, so that the result does not depend on earlier imports and calls.
     """
     path = pathlib.Path(top)
-    beside = map(_installed_with, _records_of(path))
-    return any(map(_is_code_with_canonopt, {top, *map(str, path.rglob("*"))}.union(*beside)))
-
-
-def _is_code_with_canonopt(file: str) -> bool:
-    if file.endswith(".py"):
+    beside = (path.parent / name for name in _installed_with(path))
+    for file in {path, *path.rglob("*"), *beside}:
         with contextlib.suppress(OSError):
-            return b"canonopt" in pathlib.Path(file).read_bytes()
+            if file.suffix == ".py" and b"canonopt" in file.read_bytes():
+                return True
     return False
 
 
