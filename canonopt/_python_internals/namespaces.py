@@ -6,6 +6,7 @@ import enum
 import functools
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from .libraries import (
@@ -36,11 +37,9 @@ def noted(function: types.FunctionType, name: str) -> Any:
 
     `functools.wraps` copies the attribute to a wrapper, which does something else.
     """
-    is_own = str(function.__globals__.get("__name__")).startswith(_NOTING)
+    module = str(function.__globals__.get("__name__"))
+    is_own = module.startswith(("canonopt._identity.", "canonopt._spec."))
     return vars(function).get(name) if is_own else None
-
-
-_NOTING = ("canonopt._identity.", "canonopt._spec.")
 
 
 def is_stable(value: Any) -> bool:
@@ -124,38 +123,29 @@ _ASKED_FOR = frozenset(
 )
 
 
-def asked_for(cls: type) -> list[str]:
-    """Return the attributes of a user's class that Python or a library looks up by name.
+def asked_for(cls: type) -> Iterator[str]:
+    """Yield the attributes of a user's class that Python or a library looks up by name.
 
     These are the special methods, and attributes that override those of a library's class.
     """
     bases = [base for base in cls.__mro__ if base is not object and is_library_class(base)]
-    return [
-        name
-        for name, value in vars(cls).items()
-        if name in _ASKED_FOR
-        or (
-            (is_dunder(name) or any(name in vars(base) for base in bases))
-            and (_is_asked(value) or not name.startswith("_"))
-            and not (name in _WRITTEN or isinstance(value, FIELDS))
-            # Dataclasses and pydantic make these two methods from the fields.
-            and not (name in ("__repr__", "__hash__") and _is_made_by_library(value))
-        )
-    ]
+    for name, value in vars(cls).items():
+        is_special = is_dunder(name) or any(name in vars(base) for base in bases)
+        if name in _ASKED_FOR:
+            yield name
+        elif is_special and not (name in _WRITTEN or isinstance(value, FIELDS)):
+            # A private attribute counts if it is a method, or a number or None in place of one.
+            is_method = callable(value) or hasattr(type(value), "__get__")
+            is_read = is_method or value is None or isinstance(value, int | float)
+            if name in ("__repr__", "__hash__") and isinstance(value, types.FunctionType):
+                # Dataclasses and pydantic make these two methods from the fields.
+                is_read = not is_library_function(value)
+            if is_read or not name.startswith("_"):
+                yield name
 
 
 # Python writes these attributes into a class, and no code looks them up.
 _WRITTEN = ("__module__", "__doc__", "__firstlineno__", "__slots__", "__static_attributes__")
-
-
-def _is_asked(value: Any) -> bool:
-    """Return True for a method or another descriptor, or a number or None in place of one."""
-    is_method = callable(value) or hasattr(type(value), "__get__")
-    return is_method or value is None or isinstance(value, int | float)
-
-
-def _is_made_by_library(value: Any) -> bool:
-    return isinstance(value, types.FunctionType) and is_library_function(value)
 
 
 def attribute_of(owner: Any, name: str) -> Any:
