@@ -19,10 +19,22 @@ from .bytecode import key_of, nested_in
 from .callers import frames
 from .weak import WeakIdMap
 
+# Maps a code object to how many stores to each captured variable may run after its function is
+# made: 0 or inf, or 1 for a store of the first value, as in a function that calls itself. Keyed by
+# identity, because code objects of two functions may compare equal, and weakly, because `exec` may
+# make any number of them.
+_later_stores: WeakIdMap[dict[str, float]] = WeakIdMap()
+
 
 def rebindable_variables(function: types.FunctionType) -> list[str]:
     """Return the variables that `function` captures and that can still be rebound."""
-    later = _later_stores(function)
+    code = function.__code__
+    later = _later_stores.get(code)
+    if later is None:
+        path = next(filter(None, (_path_to(code, root) for root in _roots(function))), None)
+        later = {name: _count(name, path) if path else math.inf for name in code.co_freevars}
+        if path:  # else a later call may find the code around the function
+            _later_stores.setdefault(code, later)
     return [
         name
         for name, cell in cells_of(function)
@@ -49,30 +61,7 @@ def captured_by(function: types.FunctionType) -> dict[str, Any]:
     return {name: cell.cell_contents for name, cell in cells_of(function) if is_bound(cell)}
 
 
-# Keyed by identity, because code objects of two functions may compare equal, and weakly, because
-# `exec` may make any number of them.
-_known: WeakIdMap[dict[str, float]] = WeakIdMap()
-
-
-def _later_stores(function: types.FunctionType) -> dict[str, float]:
-    """Return for each captured variable how many stores to it may run after `function` is made.
-
-    The count is 0 or inf, or 1 for a store of the first value, as in a function that calls itself.
-    """
-    code = function.__code__
-    known = _known.get(code)
-    if known is not None:
-        return known
-    for root in _roots(function):
-        if path := _path_to(code, root):
-            return _known.setdefault(code, {name: _count(name, path) for name in code.co_freevars})
-    # Do not cache this result: a later call may find the code around the function.
-    return dict.fromkeys(code.co_freevars, math.inf)
-
-
 # --- the code around a function ---------------------------------------------------------------
-
-_MAX_WRAPPERS = 32
 
 
 def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
@@ -82,8 +71,7 @@ def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
     found = function.__globals__.get(names[0])
     for name in names[1:]:
         found = vars(found).get(name) if isinstance(found, type) else None
-    # The loop is bounded, because some objects have every attribute that they are asked for.
-    for _ in range(_MAX_WRAPPERS):
+    for _ in range(32):  # bounded, because some objects have every attribute
         if isinstance(found, types.FunctionType):
             yield found.__code__
         # Static and class methods have `__wrapped__` too.
