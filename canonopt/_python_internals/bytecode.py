@@ -109,8 +109,10 @@ def facts_of(code: types.CodeType) -> Code:
                 attributes.add(name)
                 if opname == "IMPORT_FROM":
                     imports[imported, name] = None
-            elif opname == "IS_OP" and not _is_singleton(instructions[i - 1]):
-                tests.append(path if is_global else ())
+            elif opname == "IS_OP":
+                other = instructions[i - 1]
+                if other.opname != "LOAD_CONST" or not isinstance(other.argval, _SINGLETONS):
+                    tests.append(path if is_global else ())
             elif instruction.opcode in dis.hasconst:  # the names of keyword arguments, too
                 words.update(_words(each.co_consts[instruction.arg or 0]))
             if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
@@ -135,7 +137,7 @@ def facts_of(code: types.CodeType) -> Code:
                 tells.setdefault(of_global, text)
             is_of_own = path[:1] in own and not is_global
             is_mutator = name in MUTATORS and (opname in _GLOBAL or is_attribute)
-            is_item = opname == "STORE_SUBSCR" and _container(instructions[i - 2 : i]) in own
+            is_item = opname == "STORE_SUBSCR" and _container(*instructions[i - 2 : i]) in own
             is_store = opname in _CHANGES or _drops_result(instructions, i, own)
             changes |= (is_mutator and not is_of_own) or (is_store and not (makes or is_item))
             if opname in ("STORE_ATTR", "DELETE_ATTR") and not makes:
@@ -144,16 +146,19 @@ def facts_of(code: types.CodeType) -> Code:
             makes_sets |= opname in ("BUILD_SET", "SET_ADD")
             is_remainder = opname == "BINARY_OP" and instruction.argrepr in ("%", "%=")
             takes_remainders |= is_remainder and not _is_for_error(instructions, i)
-            is_constant = instruction.opcode in dis.hasconst
-            is_format = is_constant and has_format(instruction.argval)
+            is_format = instruction.opcode in dis.hasconst and has_format(instruction.argval)
             has_formats |= is_format and not _is_for_error(instructions, i)
         paths.add(path)
     named = {*names, *attributes}
     is_generated = code.co_qualname.startswith("__create_fn__.") or (
         code.co_name.startswith("__") and code.co_filename.startswith("<attrs generated")
     )
-    if is_generated:  # such code compares classes, and makes no instance
+    if is_generated:  # such code compares classes, makes no instance, and sets only fields
         attributes.discard("__class__")
+        tests.clear()
+        tells.clear()
+        sets.clear()
+        changes = False
     return Code(
         key=key_of(code),
         globals=tuple(names),
@@ -161,14 +166,14 @@ def facts_of(code: types.CodeType) -> Code:
         paths=frozenset(paths),
         passed=frozenset(passed),
         imports=tuple(imports),
-        identity_tests=() if is_generated else tuple(tests),
+        identity_tests=tuple(tests),
         stores=frozenset(stores),
         hidden_inputs=HIDDEN_ATTRIBUTES & (attributes | {w for w in words if w.startswith("__")}),
         is_generated=is_generated,
         reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
-        tells_tracers={} if is_generated else tells,
-        changes_objects=changes and not is_generated,
-        sets_attributes=frozenset() if is_generated else frozenset(sets),
+        tells_tracers=tells,
+        changes_objects=changes,
+        sets_attributes=frozenset(sets),
         makes_sets=makes_sets or not {"set", "frozenset"}.isdisjoint(named),
         takes_remainders=takes_remainders,
         has_formats=has_formats,
@@ -229,6 +234,7 @@ TELLS_TRACERS = (
     }
     | ARRAY_ATTRIBUTES
 )
+_SINGLETONS = bool | types.NoneType | types.EllipsisType
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
 
 
@@ -319,13 +325,13 @@ def _new_containers(instructions: list[dis.Instruction]) -> set[tuple[str, ...]]
     return {(name,) for name, builds in is_new.items() if builds}
 
 
-def _container(before: list[dis.Instruction]) -> tuple[Any, ...]:
-    """Return the path of the container, given the two instructions before the store of an item."""
-    loaded = before[1].argval
-    if before[1].opcode in dis.hasconst:
-        return (_variable(before[0]),)
-    # Since Python 3.13, one instruction may load the container and the key.
-    return (loaded[0] if isinstance(loaded, tuple) else _variable(before[0]),)
+def _container(container: dis.Instruction, key: dis.Instruction) -> tuple[Any, ...]:
+    """Return the path of a container, given the instructions that load it and the key of an item.
+
+    Since Python 3.13, one instruction may load both.
+    """
+    is_of_both = isinstance(key.argval, tuple) and key.opcode not in dis.hasconst
+    return (key.argval[0] if is_of_both else _variable(container),)
 
 
 def _drops_result(instructions: list[dis.Instruction], i: int, own: set[tuple[str, ...]]) -> bool:
@@ -356,14 +362,6 @@ def _variable(instruction: dis.Instruction) -> str | None:
     return variable[-1] if isinstance(variable, tuple) else variable
 
 
-def _is_singleton(instruction: dis.Instruction) -> bool:
-    is_constant = instruction.opname == "LOAD_CONST"
-    return is_constant and any(instruction.argval is single for single in _SINGLETONS)
-
-
-_SINGLETONS = (None, True, False, ...)
-
-
 def nested_in(code: types.CodeType) -> Iterator[types.CodeType]:
     """Return the code objects directly inside of `code`."""
     return (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
@@ -377,29 +375,26 @@ def _with_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def key_of(code: types.CodeType) -> CodeKey:
     """Return the key that all code objects with the content of `code` share."""
-    content = _content(code, of_set=tuple)  # frozensets in the order of iteration
+    content = content_of_code(code, of_set=tuple)  # in the order of iteration
     key = _keys.get(content)
     return _keys.setdefault(content, CodeKey(content)) if key is None else key
 
 
-def content_of_code(code: types.CodeType) -> tuple[Any, ...]:
-    """Return the content of a code object, with a `repr` that is the same in each process.
-
-    The content leaves out the order of sets, which depends on the hash seed.
-    """
-    return _content(code, of_set=lambda items: sorted(items, key=repr))
-
-
-def _content(
-    code: types.CodeType, of_set: Callable[[Iterator[Any]], Sequence[Any]]
+def content_of_code(
+    code: types.CodeType,
+    of_set: Callable[[Iterator[Any]], Sequence[Any]] = lambda items: sorted(items, key=repr),
 ) -> tuple[Any, ...]:
-    """Return everything in a code object except its location."""
+    """Return everything in a code object except its location.
+
+    By default, the order of sets does not depend on the hash seed, so that the content has the same
+    `repr` in each process.
+    """
 
     def of_constant(constant: Any) -> Hashable:
         """Return a constant, exact where `==` is not: 1 == 1.0 == True, and 0.0 == -0.0."""
         kind = type(constant)
         if kind is types.CodeType:
-            return (kind, _content(constant, of_set))
+            return (kind, content_of_code(constant, of_set))
         if kind in (tuple, frozenset):
             items = map(of_constant, constant)
             return (kind, *(of_set(items) if kind is frozenset else items))
