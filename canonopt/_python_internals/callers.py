@@ -12,7 +12,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from .libraries import attribute, is_library_code, unwrapped
 
@@ -20,27 +20,20 @@ from .libraries import attribute, is_library_code, unwrapped
 
 
 def place_of_line(path: str, line: int) -> str:
-    """Return `path:line`, or `In[3]:2` for a line of a notebook cell that IPython has run."""
-    return f"{_cell_of(path) or path}:{line}"
+    """Return `path:line`, or `In[3]:2` for a line of a notebook cell that IPython has run.
+
+    Relies on `format_code_name` of IPython's compiler, which its tracebacks use too.
+    """
+    ipython: Any = sys.modules.get("IPython")
+    with contextlib.suppress(Exception):  # no such method, or `path` is not that of a cell
+        _, path = ipython.get_ipython().compile.format_code_name(path)
+    return f"{path}:{line}"
 
 
 def place_of(value: Any) -> str | None:
     """Return where a function is defined, as `file:line`, or `In[3]:1` in a notebook."""
     code = attribute(unwrapped(value), "__code__")
     return place_of_line(code.co_filename, code.co_firstlineno) if code is not None else None
-
-
-def _cell_of(path: str) -> str | None:
-    """Return the name, such as `In[3]`, of the cell that IPython compiled under this path.
-
-    Relies on `format_code_name` of IPython's compiler, which its tracebacks use too. Returns None
-    if that method is gone, or if the path is not that of a cell.
-    """
-    ipython: Any = sys.modules.get("IPython")
-    with contextlib.suppress(Exception):
-        _, name = ipython.get_ipython().compile.format_code_name(path)
-        return str(name)
-    return None
 
 
 def is_name_of_code(name: str) -> bool:
@@ -106,9 +99,6 @@ def frames_to_the_user() -> int:
     return sum(1 for _ in found) - 2  # without this function and the generator expression
 
 
-_Place: TypeAlias = tuple[int, int]
-
-
 # --- the caller -----------------------------------------------------------------------------------
 
 
@@ -154,8 +144,7 @@ class Caller:
 # The modules that the advice in messages uses, by their usual names.
 MODULES = {"canonopt": "canonopt", "eqx": "equinox", "jax": "jax", "jnp": "jax.numpy"}
 # Users may import these functions by name.
-_JITS = ("jit", "filter_jit")
-_FUNCTIONS = [f"{module}.{name}" for module in MODULES.values() for name in _JITS]
+_FUNCTIONS = [f"{module}.{jit}" for module in MODULES.values() for jit in ("jit", "filter_jit")]
 
 
 def caller_of(
@@ -181,7 +170,11 @@ def caller_of(
     space = _variables(frame)
     call = _call_in_source(frame)
     given = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]
-    given = [node for node in given if _is_assignable(node, frame)]
+    code = frame.f_code
+    if code.co_flags & inspect.CO_OPTIMIZED:
+        # In a function, assigning to a variable from outside would make a new local variable.
+        own = (*code.co_varnames, *code.co_cellvars)
+        given = [node for node in given if not isinstance(node, ast.Name) or node.id in own]
     found: dict[str, str] = {}
     for name, value in arguments:
         # Compare values, because the source may be that of another call, with other arguments.
@@ -194,7 +187,7 @@ def caller_of(
         _imported(space) | _imported(frame.f_globals, _FUNCTIONS),
         {name: value for name, value in space.items() if issubclass(type(value), kinds)},
         frozenset(through),
-        place_of_line(frame.f_code.co_filename, frame.f_lineno),
+        place_of_line(code.co_filename, frame.f_lineno),
     )
 
 
@@ -251,7 +244,7 @@ _parsing = threading.RLock()
 
 
 @functools.lru_cache(16)
-def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
+def _nodes(source: str) -> list[tuple[tuple[int, int], tuple[int, int], Any]]:
     """Return a source's statements and expressions, with start and end; outer ones come first."""
     try:
         with _parsing:
@@ -260,16 +253,6 @@ def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
         return []
     nodes: list[Any] = [n for n in ast.walk(tree) if isinstance(n, ast.stmt | ast.expr)]
     return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset), n) for n in nodes]
-
-
-def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:
-    """Return True if a line in the code of the frame can assign to `node`.
-
-    In a function, an assignment to a variable from outside would make a new local variable.
-    """
-    if not isinstance(node, ast.Name) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        return True
-    return node.id in frame.f_code.co_varnames + frame.f_code.co_cellvars
 
 
 _MISSING = object()
