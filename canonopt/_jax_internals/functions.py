@@ -46,10 +46,10 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
         # This comparison finds options that are not read above, such as `backend`, and attributes
         # that somebody has set.
         again: Any = jax.jit(jitted.__wrapped__, **options)
-        same = again._jit_info._asdict() == info and _attributes(again) == _attributes(jitted)
+        one, other = ({**vars(f), "_jit_info": f._jit_info._asdict()} for f in (again, jitted))
+        return options if one == other else None
     except Exception:
         return None
-    return options if same else None
 
 
 def argument_options(jitted: Any) -> dict[str, tuple[Any, ...]] | None:
@@ -64,10 +64,8 @@ def argument_options(jitted: Any) -> dict[str, tuple[Any, ...]] | None:
 
 def statics_of(jitted: Any) -> frozenset[int | str] | None:
     """Return the numbers and names of the static arguments; None if they are unknown."""
-    found = argument_options(jitted)
-    if found is None:
-        return None
-    return frozenset((*found["static_argnums"], *found["static_argnames"]))
+    info = getattr(jitted, "_jit_info", None)
+    return None if info is None else frozenset((*info.static_argnums, *info.static_argnames))
 
 
 def has_programs(jitted: Any) -> bool:
@@ -88,10 +86,6 @@ def jitted_by_equinox(value: Any) -> Any:
     """
     is_made_by_it = issubclass(type(value), loaded("equinox._jit", "_JitWrapper"))
     return getattr(value, "_cached", None) if is_made_by_it else None
-
-
-def _attributes(jitted: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(jitted).items() if name != "_jit_info"}
 
 
 # Python merges a partial of a partial into one. `jax.tree_util.Partial` prevents that by wrapping
@@ -118,10 +112,6 @@ def functions_inside(function: Any) -> list[Any]:
         library = type(outer).__module__.partition(".")[0]
         names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
         inner: list[Any] = [*(attribute(outer, name) for name in names), _wrapped_call(outer)]
-        # JAX passes on a bound method of an object that has the function as `f`.
-        wrapper = attribute(outer, "__self__")
-        if hasattr(type(wrapper), "call_wrapped"):
-            inner.append(wrapper.f)
         if isinstance(outer, types.FunctionType):
             # The globals tell if JAX made a function: a wrapper has the name of the inner function.
             if str(outer.__globals__.get("__name__")).startswith("jax."):
@@ -129,7 +119,9 @@ def functions_inside(function: Any) -> list[Any]:
             # Equinox captures its static values in one variable, and the function is the first.
             elif outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
                 inner += captured_by(outer).get("static", ())[:1]
-        inner += [new.f for new in inner if hasattr(type(new), "call_wrapped")]
+        # JAX passes on a method of a `WrappedFun`, or captures one. It has the function as `f`.
+        owners = (*inner, attribute(outer, "__self__"))
+        inner += [each.f for each in owners if hasattr(type(each), "call_wrapped")]
         for new in inner:
             if callable(new) and len(found) < 64 and not any(new is f for f in found):
                 found.append(new)
@@ -244,9 +236,7 @@ def is_helper(function: Any) -> bool:
     if jits_itself(function):
         return True
     package = _package_of(function)
-    is_method = isinstance(function, types.MethodType)
-    is_plain = isinstance(innermost(function), types.FunctionType) and not is_method
-    if not is_plain and package not in ("jax", "canonopt"):
+    if not isinstance(_owner(function), types.FunctionType) and package not in ("jax", "canonopt"):
         return False  # a layer, or `apply` of a linen module: libraries do not jit these
     return any(caller in (package, "canonopt") for caller in library_callers())
 
@@ -256,15 +246,14 @@ def jits_itself(function: Any) -> bool:
     """Return True if the library that defines a function also jits it, as JAX jits `jnp.where`."""
     if not _is_of_library(function):
         return False
-    found: Any = sys.modules.get(str(attribute(innermost(function), "__module__")))
-    for name in str(attribute(innermost(function), "__qualname__")).split("."):
+    inner = innermost(function)
+    found: Any = sys.modules.get(str(attribute(inner, "__module__")))
+    for name in str(attribute(inner, "__qualname__")).split("."):
         found = attribute(found, name)
-    # A `jnp.ufunc` jits its function itself.
-    if isinstance(found, jnp.ufunc):
-        return True
     # A user's `jax.jit(jnp.dot)` or `jax.jit(jax.vmap(jnp.dot))` must not count: skip `found`.
     inside = functions_inside(found)[1:] if is_jitted(found) else ()
-    return any(function is inner for inner in inside)
+    # A `jnp.ufunc` jits its function itself.
+    return isinstance(found, jnp.ufunc) or any(function is each for each in inside)
 
 
 def users_function(function: Any) -> Any:
