@@ -22,29 +22,6 @@ def private(path: str) -> Any:
         return None
 
 
-def key_context() -> dict[str, str]:
-    """Return the settings in the key of a jit cache, under JAX's own names for them.
-
-    Relies on `trace_context` and `trace_context_names` of `jax._src.config`. Returns an empty dict
-    if these are gone, and with jax before 0.10, which does not have the names.
-    """
-    try:
-        from jax._src import config
-
-        named = zip(config.trace_context_names(), config.trace_context(), strict=True)
-        return {name: _text(value) for name, value in named}
-    except Exception:
-        return {}
-
-
-def _text(value: Any) -> str:
-    if type(value).__repr__ is not object.__repr__:
-        return str(value)
-    # The objects for `set_xla_metadata` and for axis names do not have a text of their own.
-    held = (getattr(value, name, None) for name in type(value).__slots__)
-    return ", ".join(str(dict(item)) for item in held if isinstance(item, Mapping) and item)
-
-
 def tracing_context() -> Hashable:
     """Return the settings and contexts by which `jax.jit` finds a trace.
 
@@ -160,13 +137,30 @@ _CONTEXT_NAMES = {
 
 
 def context_of_calls() -> dict[str, str]:
-    """Return the settings that a trace depends on besides the call, as users know them."""
-    context = {_CONTEXT_NAMES.get(name, name): text for name, text in key_context().items()}
-    if not context:  # then list all settings, also those not in the key
+    """Return the settings that a trace depends on besides the call, as users know them.
+
+    Relies on `trace_context` and `trace_context_names` of `jax._src.config`, for the settings in
+    the key of a jit cache. Returns all settings if these are gone, and with jax before 0.10, which
+    does not have the names.
+    """
+    try:
+        from jax._src import config
+
+        named: Any = zip(config.trace_context_names(), config.trace_context(), strict=True)
+        context = {_CONTEXT_NAMES.get(name, name): _text(value) for name, value in named}
+    except Exception:
         context = {name: _text(value) for name, value in jax.config.values.items()}
     context.pop("abstract_mesh_context_manager", None)  # an empty mesh is the same as no mesh
     mesh = jax.sharding.get_abstract_mesh()
     return {**context, "mesh": "none" if mesh.empty else str(mesh)}
+
+
+def _text(value: Any) -> str:
+    if type(value).__repr__ is not object.__repr__:
+        return str(value)
+    # The objects for `set_xla_metadata` and for axis names do not have a text of their own.
+    held = (getattr(value, name, None) for name in type(value).__slots__)
+    return ", ".join(str(dict(item)) for item in held if isinstance(item, Mapping) and item)
 
 
 @contextlib.contextmanager
