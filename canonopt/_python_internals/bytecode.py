@@ -10,7 +10,7 @@ import itertools
 import re
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from .libraries import (
@@ -40,56 +40,52 @@ class CodeKey:
 _keys: weakref.WeakValueDictionary[Hashable, CodeKey] = weakref.WeakValueDictionary()
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+@dataclasses.dataclass(eq=False, slots=True)
 class Code:
-    """The facts about a code object and the code nested in it."""
+    """The facts about a code object and the code nested in it. Only `facts_of` changes them."""
 
     key: CodeKey
+    is_generated: bool  # made by dataclasses or attrs, to compare classes or to hash or set fields
     # The names that the code loads, stores or deletes as globals.
-    globals: tuple[str, ...]
+    globals: dict[str, None] = dataclasses.field(default_factory=dict)
     # The attributes that the code may read, such as `lr` in `self.lr`, and all words in the code's
     # strings: `getattr(self, "lr")`, `model.apply(params, x, method="encode")`.
-    attributes: frozenset[str]
+    attributes: frozenset[str] = frozenset()
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
-    paths: frozenset[tuple[str, ...]]
+    paths: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
     # The variables, and the attributes (with a dot), whose values the code passes on, as ".model"
     # in `f(self.model)`: the code does more with the value than read or call an attribute of it.
-    passed: frozenset[str]
+    passed: set[str] = dataclasses.field(default_factory=set)
     # The modules that the code imports when it runs, each with the name taken from there, if any.
     # A relative name begins with dots.
-    imports: tuple[tuple[str, ...], ...]
+    imports: dict[tuple[str, ...], None] = dataclasses.field(default_factory=dict)
     # The right operand of each `is`, as the name of a global and attributes of it; an empty tuple
     # for any other operand. Comparisons with None, True, False and `...` are left out.
-    identity_tests: tuple[tuple[str, ...], ...]
+    identity_tests: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     # The variables that the code stores to, and that exist before it runs.
-    stores: frozenset[str]
+    stores: frozenset[str] = frozenset()
     # The attributes that the code names and that give access to the variables of other code.
-    hidden_inputs: frozenset[str]
-    is_generated: bool  # made by dataclasses or attrs, to compare classes or to hash or set fields
-    reads_any_attribute: bool  # whether the code reads attributes that it does not name
+    hidden_inputs: frozenset[str] = frozenset()
+    reads_any_attribute: bool = False  # whether the code reads attributes that it does not name
     # How the code may tell a tracer from an array without an error: it catches errors, makes
     # strings, or looks up the type or the state of an object. A text for each way, by the path of
     # the object with the attribute if it is a global, which may be a module: `jax.sharding`.
-    tells_tracers: Mapping[tuple[str, ...], str]
-    changes_objects: bool  # whether the code may change objects that exist before it runs
-    sets_attributes: frozenset[str]  # the attributes that the code sets on existing objects
-    makes_sets: bool
-    takes_remainders: bool  # whether the code uses `%`, except in the message of an error
-    has_formats: bool  # whether the code has a string that may be the left side of `%`
+    tells_tracers: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
+    changes_objects: bool = False  # whether the code may change objects that exist before it runs
+    # The attributes that the code sets on existing objects.
+    sets_attributes: set[str] = dataclasses.field(default_factory=set)
+    makes_sets: bool = False
+    takes_remainders: bool = False  # whether the code uses `%`, except in the message of an error
+    has_formats: bool = False  # whether the code has a string that may be the left side of `%`
 
 
 @known_by_identity  # not by `==`: code objects of two functions may compare equal
 def facts_of(code: types.CodeType) -> Code:
-    names: dict[str, None] = {}
-    imports: dict[tuple[str, ...], None] = {}
-    attributes, words, stores, passed = set[str](), set[str](), set[str](), set[str]()
-    tests: list[tuple[str, ...]] = []
-    paths: set[tuple[str, ...]] = set()
-    changes = matches = makes_sets = takes_remainders = has_formats = False
-    sets = set[str]()
-    tells: dict[tuple[str, ...], str] = {}
+    is_of_attrs = code.co_name.startswith("__") and code.co_filename.startswith("<attrs generated")
+    facts = Code(key_of(code), is_of_attrs or code.co_qualname.startswith("__create_fn__."))
+    attributes, words = set[str](), set[str]()
     if code.co_name == "__exit__":
-        tells[()] = "is a context manager"
+        facts.tells_tracers[()] = "is a context manager"
     for each in _with_nested(code):
         path: tuple[str, ...] = ()
         is_global = False  # whether the variable of this path is a global
@@ -101,31 +97,34 @@ def facts_of(code: types.CodeType) -> Code:
             opname, name = instruction.opname, instruction.argval
             is_attribute = _is_attribute(instruction)
             if opname in _GLOBAL:
-                names[name] = None
+                facts.globals[name] = None
             elif opname == "IMPORT_NAME":
                 imported = "." * instructions[i - 2].argval + name  # the level counts the dots
-                imports |= {(imported,): None, (imported.partition(".")[0] or imported,): None}
+                top = imported.partition(".")[0] or imported
+                facts.imports |= {(imported,): None, (top,): None}
             elif is_attribute:
                 attributes.add(name)
                 if opname == "IMPORT_FROM":
-                    imports[imported, name] = None
+                    facts.imports[imported, name] = None
             elif opname == "IS_OP":
                 other = instructions[i - 1]
                 if other.opname != "LOAD_CONST" or not isinstance(other.argval, _SINGLETONS):
-                    tests.append(path if is_global else ())
+                    facts.identity_tests.append(path if is_global else ())
             elif instruction.opcode in dis.hasconst:  # the names of keyword arguments, too
                 words.update(_words(each.co_consts[instruction.arg or 0]))
+                is_format = has_format(name) and not _is_for_error(instructions, i)
+                facts.has_formats |= is_format
             if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
-                stores.add(name)
+                facts.stores |= {name}
             is_next = instructions[i + 1 : i + 2] and _is_attribute(instructions[i + 1])
             is_super = [e.opname for e in instructions[i + 2 : i + 3]] == ["LOAD_SUPER_ATTR"]
             if not (name == "__class__" and is_super):  # since Python 3.12, `super()` loads it
-                passed.update(_loaded(instruction, each)[: -1 if is_next else None])
+                facts.passed.update(_loaded(instruction, each)[: -1 if is_next else None])
             owner = path if path and is_attribute and is_global else ()
             if path and is_attribute:
                 path += (name,)
             else:
-                paths.add(path)
+                facts.paths.add(path)
                 variable = _variable(instruction)
                 path = () if variable is None else (variable,)
                 is_global = opname in _GLOBAL
@@ -134,50 +133,32 @@ def facts_of(code: types.CodeType) -> Code:
                 lines = (e.positions.lineno for e in instructions[i:] if e.positions)
                 of_global = owner if name in ARRAY_ATTRIBUTES else ()
                 text = f"{told} in line {next(filter(None, lines), '?')}"
-                tells.setdefault(of_global, text)
+                facts.tells_tracers.setdefault(of_global, text)
             is_of_own = path[:1] in own and not is_global
             is_mutator = name in MUTATORS and (opname in _GLOBAL or is_attribute)
             is_item = opname == "STORE_SUBSCR" and _container(*instructions[i - 2 : i]) in own
             is_store = opname in _CHANGES or _drops_result(instructions, i, own)
-            changes |= (is_mutator and not is_of_own) or (is_store and not (makes or is_item))
+            is_change = (is_mutator and not is_of_own) or (is_store and not (makes or is_item))
+            facts.changes_objects |= is_change
             if opname in ("STORE_ATTR", "DELETE_ATTR") and not makes:
-                sets.add(name)
-            matches |= opname == "MATCH_CLASS"
-            makes_sets |= opname in ("BUILD_SET", "SET_ADD")
+                facts.sets_attributes.add(name)
+            facts.reads_any_attribute |= opname == "MATCH_CLASS"
+            facts.makes_sets |= opname in ("BUILD_SET", "SET_ADD")
             is_remainder = opname == "BINARY_OP" and instruction.argrepr in ("%", "%=")
-            takes_remainders |= is_remainder and not _is_for_error(instructions, i)
-            is_format = instruction.opcode in dis.hasconst and has_format(instruction.argval)
-            has_formats |= is_format and not _is_for_error(instructions, i)
-        paths.add(path)
-    named = {*names, *attributes}
-    is_generated = code.co_qualname.startswith("__create_fn__.") or (
-        code.co_name.startswith("__") and code.co_filename.startswith("<attrs generated")
-    )
-    if is_generated:  # such code compares classes, makes no instance, and sets only fields
+            facts.takes_remainders |= is_remainder and not _is_for_error(instructions, i)
+        facts.paths.add(path)
+    if facts.is_generated:  # such code compares classes, makes no instance, and sets only fields
         attributes.discard("__class__")
-        tests.clear()
-        tells.clear()
-        sets.clear()
-        changes = False
-    return Code(
-        key=key_of(code),
-        globals=tuple(names),
-        attributes=frozenset(attributes | words),
-        paths=frozenset(paths),
-        passed=frozenset(passed),
-        imports=tuple(imports),
-        identity_tests=tuple(tests),
-        stores=frozenset(stores),
-        hidden_inputs=HIDDEN_ATTRIBUTES & (attributes | {w for w in words if w.startswith("__")}),
-        is_generated=is_generated,
-        reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
-        tells_tracers=tells,
-        changes_objects=changes,
-        sets_attributes=frozenset(sets),
-        makes_sets=makes_sets or not {"set", "frozenset"}.isdisjoint(named),
-        takes_remainders=takes_remainders,
-        has_formats=has_formats,
-    )
+        facts.identity_tests.clear()
+        facts.tells_tracers.clear()
+        facts.sets_attributes.clear()
+        facts.changes_objects = False
+    facts.attributes = frozenset(attributes | words)
+    hidden = attributes.union(word for word in words if word.startswith("__"))
+    facts.hidden_inputs = HIDDEN_ATTRIBUTES & hidden
+    facts.reads_any_attribute |= not REFLECTION_ATTRIBUTES.isdisjoint(attributes)
+    facts.makes_sets |= not {"set", "frozenset"}.isdisjoint({*facts.globals, *attributes})
+    return facts
 
 
 def code_of(function: types.FunctionType) -> Code:
