@@ -146,8 +146,8 @@ def context_of_calls() -> dict[str, str]:
     try:
         from jax._src import config
 
-        named: Any = zip(config.trace_context_names(), config.trace_context(), strict=True)
-        context = {_CONTEXT_NAMES.get(name, name): _text(value) for name, value in named}
+        named = zip(config.trace_context_names(), config.trace_context(), strict=True)
+        context: Any = {_CONTEXT_NAMES.get(name, name): _text(value) for name, value in named}
     except Exception:
         context = {name: _text(value) for name, value in jax.config.values.items()}
     context.pop("abstract_mesh_context_manager", None)  # an empty mesh is the same as no mesh

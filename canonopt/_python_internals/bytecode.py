@@ -202,18 +202,12 @@ ARRAY_ATTRIBUTES = frozenset(
     "unsafe_buffer_pointer delete copy_to_host_async".split()
 )
 # With these names, code can tell a tracer from an array without an error.
-TELLS_TRACERS = (
-    REFLECTION
-    | REFLECTION_ATTRIBUTES
-    | {
-        *("__repr__", "__str__", "__format__", "__mod__", "__module__", "__dir__"),
-        *("substitute", "safe_substitute", "UserString", "assert_raises", "assertRaises"),
-        *("Tracer", "ArrayImpl", "__class__", "is_concrete", "type", "array_equal", "array_equiv"),
-        *("suppress", "ExitStack", "AsyncExitStack", "ensure_compile_time_eval"),
-        *("is_tracer", "tree_pformat", "tree_pprint", "pformat", "pprint", "pretty_repr", "Buffer"),
-        *("Formatter", "formatwarning", "__array_priority__", "__sizeof__"),
-    }
-    | ARRAY_ATTRIBUTES
+TELLS_TRACERS = (REFLECTION | REFLECTION_ATTRIBUTES | ARRAY_ATTRIBUTES).union(
+    "__repr__ __str__ __format__ __mod__ __module__ __dir__ substitute safe_substitute UserString "
+    "assert_raises assertRaises Tracer ArrayImpl __class__ is_concrete type array_equal "
+    "array_equiv suppress ExitStack AsyncExitStack ensure_compile_time_eval is_tracer tree_pformat "
+    "tree_pprint pformat pprint pretty_repr Buffer Formatter formatwarning __array_priority__ "
+    "__sizeof__".split()
 )
 _SINGLETONS = bool | types.NoneType | types.EllipsisType
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
@@ -357,8 +351,7 @@ def _with_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 def key_of(code: types.CodeType) -> CodeKey:
     """Return the key that all code objects with the content of `code` share."""
     content = content_of_code(code, of_set=tuple)  # in the order of iteration
-    key = _keys.get(content)
-    return _keys.setdefault(content, CodeKey(content)) if key is None else key
+    return _keys.setdefault(content, CodeKey(content))
 
 
 def content_of_code(

@@ -161,11 +161,11 @@ def caller_of(
     - `kinds`: the types of the variables to keep.
     """
     through: set[str] = set()
-    frame = inspect.currentframe()
-    while frame is not None and is_library_code(frame.f_code, frame.f_globals):
+    for frame in frames():
+        if not is_library_code(frame.f_code, frame.f_globals):
+            break
         through.add(str(frame.f_globals.get("__name__")))
-        frame = frame.f_back
-    if frame is None:
+    else:
         return Caller(place=call_site() or "")
     space = _variables(frame)
     call = _call_in_source(frame)
