@@ -56,9 +56,7 @@ def placement_text(sharding: Any) -> str:
 def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
     """Return code that makes a sharding, with `{jax}` for JAX's name; None if no code is known.
 
-    **Arguments:**
-
-    - `variables`: the shardings and meshes that the code can name, by name.
+    `variables` has the shardings and meshes that the code can name, by name.
     """
     for name, value in variables.items():
         if value == sharding:

@@ -10,13 +10,9 @@ T = TypeVar("T")
 
 
 class BoundedStore(Generic[T]):
-    """Keeps values by key, and drops the least recently used beyond a number or a size.
+    """Keeps values by key: at most `limit`, and at most `max_bytes` as `size_of` counts them.
 
-    **Arguments:**
-
-    - `limit`: the most values that the store keeps.
-    - `max_bytes`: the most bytes that these values have together.
-    - `size_of`: a function that returns the bytes of a value.
+    Drops the least recently used values beyond that.
     """
 
     def __init__(

@@ -301,10 +301,8 @@ def _new_containers(instructions: list[dis.Instruction]) -> set[tuple[str, ...]]
 
 
 def _container(container: dis.Instruction, key: dis.Instruction) -> tuple[Any, ...]:
-    """Return the path of a container, given the instructions that load it and the key of an item.
-
-    Since Python 3.13, one instruction may load both.
-    """
+    """Return the path of a container, given the loads of the container and the key of an item."""
+    # Since Python 3.13, one instruction may load both.
     is_of_both = isinstance(key.argval, tuple) and key.opcode not in dis.hasconst
     return (key.argval[0] if is_of_both else _variable(container),)
 

@@ -154,11 +154,8 @@ def caller_of(
 ) -> Caller:
     """Return the names around the user's call that runs now; only `place` if all is library code.
 
-    **Arguments:**
-
-    - `arguments`: the names of the parameters, each with its value.
-    - `is_given`: a function that says whether a value of the caller is the value of a parameter.
-    - `kinds`: the types of the variables to keep.
+    `arguments` has the value of each parameter. `is_given` compares a value of the caller with one
+    of these. `kinds` are the types of the variables to keep.
     """
     through: set[str] = set()
     for frame in frames():
