@@ -120,7 +120,12 @@ def facts_of(code: types.CodeType) -> Code:
             is_super = [e.opname for e in instructions[i + 2 : i + 3]] == ["LOAD_SUPER_ATTR"]
             if not (name == "__class__" and is_super):  # since Python 3.12, `super()` loads it
                 facts.passed.update(_loaded(instruction, each)[: -1 if is_next else None])
-            owner = path if path and is_attribute and is_global else ()
+            if told := _tells_tracers(instructions, i):
+                # An instruction of an `except` may lack a line number: a later instruction has one.
+                lines = (e.positions.lineno for e in instructions[i:] if e.positions)
+                text = f"{told} in line {next(filter(None, lines), '?')}"
+                is_of_global = is_attribute and is_global and name in ARRAY_ATTRIBUTES
+                facts.tells_tracers.setdefault(path if is_of_global else (), text)
             if path and is_attribute:
                 path += (name,)
             else:
@@ -128,12 +133,6 @@ def facts_of(code: types.CodeType) -> Code:
                 variable = _variable(instruction)
                 path = () if variable is None else (variable,)
                 is_global = opname in _GLOBAL
-            if told := _tells_tracers(instructions, i):
-                # An instruction of an `except` may lack a line number: a later instruction has one.
-                lines = (e.positions.lineno for e in instructions[i:] if e.positions)
-                of_global = owner if name in ARRAY_ATTRIBUTES else ()
-                text = f"{told} in line {next(filter(None, lines), '?')}"
-                facts.tells_tracers.setdefault(of_global, text)
             is_of_own = path[:1] in own and not is_global
             is_mutator = name in MUTATORS and (opname in _GLOBAL or is_attribute)
             is_item = opname == "STORE_SUBSCR" and _container(*instructions[i - 2 : i]) in own
