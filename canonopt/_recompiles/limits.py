@@ -31,30 +31,16 @@ Mode: TypeAlias = Literal["raise", "warn", "record"]
 # --- limits ---------------------------------------------------------------------------------------
 
 
-def _check_mode(mode: object, modes: Sequence[str] = get_args(Mode)) -> None:
-    if mode not in modes:
-        text = f"mode must be one of {', '.join(map(repr, modes))}, not {mode!r}."
-        raise LimitError(text, "Write mode='raise'.", path="mode")
-
-
-def _check_limit(name: str, limit: Any) -> None:
+def _check(name: str, limit: Any, mode: object, modes: Sequence[str] = get_args(Mode)) -> None:
+    """Raise `LimitError` if the limit or the mode is invalid."""
     is_int = isinstance(limit, int) and not isinstance(limit, bool)  # to Python, True is an int
     if not is_int or limit < 0:
         wanted = "0 or more" if is_int else "an int"
         text = f"{name} must be {wanted}, not {limit!r}."
         raise LimitError(text, f"Write {name}=1.", path=name)
-
-
-def _given(fn: Any, name: str, limit: Any, mode: object) -> tuple[Any, Any]:
-    """Return the function and the limit; `fn` may be the limit, as in `@chex.assert_max_traces(1)`.
-
-    Raises `LimitError` if the limit or the mode is invalid.
-    """
-    if fn is not None and not callable(fn):
-        fn, limit = None, fn
-    _check_limit(name, limit)
-    _check_mode(mode)
-    return fn, limit
+    if mode not in modes:
+        text = f"mode must be one of {', '.join(map(repr, modes))}, not {mode!r}."
+        raise LimitError(text, "Write mode='raise'.", path="mode")
 
 
 class _Alarm(Recorder):
@@ -119,7 +105,9 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
     a `ValueError`, at once if the limit is not an int or the mode is unknown.
     `UnsupportedVersionError` at once if JAX has changed so that canonopt cannot count traces.
     """
-    fn, max_traces = _given(fn, "max_traces", max_traces, mode)
+    if fn is not None and not callable(fn):  # the limit, as in `@chex.assert_max_traces(1)`
+        fn, max_traces = None, fn
+    _check("max_traces", max_traces, mode)
     if fn is None:
         return functools.partial(assert_max_traces, max_traces=max_traces, mode=mode)
     limit = _Limit(fn, "traces", max_traces, mode)
@@ -158,7 +146,9 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     exceeds the limit. `UnsupportedVersionError`, at once or after the first call, if JAX has
     changed so that canonopt cannot count compiles.
     """
-    jitted, max_compiles = _given(jitted, "max_compiles", max_compiles, mode)
+    if jitted is not None and not callable(jitted):
+        jitted, max_compiles = None, jitted
+    _check("max_compiles", max_compiles, mode)
     if jitted is None:
         return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
     if not is_jitted(jitted):
@@ -177,8 +167,7 @@ class _Limit(_Alarm):
         misses.check()
         self.function_log = FunctionLog(name_of(fn), place_of(innermost(fn)))
         self._targets = functions_inside(fn)
-        self._what: Literal["traces", "compiles"] = what
-        self._limit = limit
+        self._what, self._limit = what, limit
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
         inside = functions_inside(function)
@@ -239,9 +228,7 @@ class _Jitted:
 
     def __init__(self, jitted: Any, limit: _Limit) -> None:
         functools.update_wrapper(self, jitted, updated=())
-        self._jitted = jitted
-        self._limit = limit
-        self.log = limit.function_log
+        self._jitted, self._limit, self.log = jitted, limit, limit.function_log
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with active(self._limit):
@@ -319,8 +306,7 @@ def no_recompiles(
     `UnknownFunctionError` at the end if `allow` has a name that no function has.
     `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
     """
-    _check_mode(mode, ("raise", "warn"))
-    _check_limit("warmup", warmup)
+    _check("warmup", warmup, mode, ("raise", "warn"))
     is_one = isinstance(allow, str) or not isinstance(allow, Iterable)
     if is_one or not all(isinstance(name, str) for name in allow):
         raise LimitError(
@@ -345,8 +331,7 @@ def _guarded(mode: Mode, allow: frozenset[str], warmup: int) -> Iterator[Compile
 class _Guard(_Alarm):
     def __init__(self, mode: Mode, allow: frozenset[str], warmup: int) -> None:
         super().__init__(mode, RecompileError)
-        self.allowed = allow
-        self._warmup = warmup
+        self.allowed, self._warmup = allow, warmup
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry:
         # A backward pass counts, too, although it has no entry of its own.
