@@ -600,22 +600,6 @@ def array_kinds(before: Leaf, after: Leaf) -> list[str]:
 
 def differences(old: Call, new: Call) -> Iterator[Difference]:
     """Yield the differences that JAX sees; if there are none, another likely cause of a compile."""
-    found = _differing(old, new)
-    if (first := next(found, None)) is not None:
-        yield first
-        yield from found
-        return
-    # The transformations of a call are in the key of a compile, but not in that of a trace.
-    before, after = old.leaves[TRANSFORMS], new.leaves[TRANSFORMS]
-    if before.token != after.token:
-        yield Difference(TRANSFORMS, before, after, old, new)
-    elif old.clearings != new.clearings:
-        yield Difference(CACHE, text_leaf("filled"), text_leaf("cleared"), old, new)
-    elif old.wrapper != new.wrapper:  # `jax.pmap` was applied again
-        yield Difference(FUNCTION, old.leaves[FUNCTION], new.leaves[FUNCTION], old, new)
-
-
-def _differing(old: Call, new: Call) -> Iterator[Difference]:
     # A node comes before its children, which are left out if the node differs or is missing.
     gone: set[str] = set()
     is_of_two_jits = old.jit != new.jit
@@ -637,6 +621,16 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
             continue
         gone.add(path)
         yield Difference(path, before, after, old, new)
+    if gone:
+        return
+    # The transformations of a call are in the key of a compile, but not in that of a trace.
+    before, after = old.leaves[TRANSFORMS], new.leaves[TRANSFORMS]
+    if before.token != after.token:
+        yield Difference(TRANSFORMS, before, after, old, new)
+    elif old.clearings != new.clearings:
+        yield Difference(CACHE, text_leaf("filled"), text_leaf("cleared"), old, new)
+    elif old.wrapper != new.wrapper:  # `jax.pmap` was applied again
+        yield Difference(FUNCTION, old.leaves[FUNCTION], new.leaves[FUNCTION], old, new)
 
 
 def _is_same(before: Leaf, after: Leaf) -> bool:
