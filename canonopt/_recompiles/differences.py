@@ -8,7 +8,8 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+
+import attrs
 
 from .records import (
     CACHE,
@@ -78,10 +79,11 @@ def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
 # --- what is in a static value --------------------------------------------------------------------
 
 
-class Part(NamedTuple):
+@attrs.define(eq=False)
+class Part:
     """A part of a static value, such as a captured variable, in the earlier and in the new call."""
 
-    name: str
+    name: str  # empty for a whole value
     before: Leaf
     after: Leaf
 
@@ -131,7 +133,7 @@ _STATICS = f"{OPTION}static"
 _MISSING = Leaf("missing", "missing", None)
 
 
-class Difference:
+class Difference(Part):
     """A path at which two calls differ, with the facts that `rules` uses.
 
     - `place`: the path in the records of the calls.
@@ -145,9 +147,9 @@ class Difference:
     def __init__(
         self, place: str, before: Leaf | None, after: Leaf | None, old: Call, new: Call
     ) -> None:
+        super().__init__("", before or _MISSING, after or _MISSING)
         self.place, self.old, self.new = place, old, new
         self.is_missing = before is None or after is None
-        self.before, self.after = before or _MISSING, after or _MISSING
         self.is_static = self.before.is_static and self.after.is_static
         self.is_of_nodes = self.before.kind == self.after.kind == "node"
 
@@ -241,10 +243,6 @@ class Difference:
 
     # --- static values, functions and optimizers --------------------------------------------------
 
-    @property
-    def whole(self) -> Part:
-        return Part("", self.before, self.after)
-
     @functools.cached_property
     def parts(self) -> list[Part]:
         """Return the parts by which two static values differ, each after the parts inside of it."""
@@ -266,16 +264,12 @@ class Difference:
         Returns None if there is no such part, if the values themselves are two different
         optimizers, or if `is_object` is true.
         """
-        if self.is_object or self.whole.is_another_optimizer:
+        if self.is_object or self.is_another_optimizer:
             return None
         other = (part for part in reversed(self.parts) if part.is_another_optimizer)
         if (part := next(other, None)) is not None:
             return part
         return next((part for part in self.parts if part.looks_different), None)
-
-    @property
-    def part_name(self) -> str:
-        return self.visible.name if self.is_function and self.visible else ""
 
     @property
     def hidden(self) -> Part | None:
@@ -293,9 +287,9 @@ class Difference:
     def function(self) -> Part:
         """Return the outermost function or optimizer that differs, or else the whole value."""
         if self.before.kind != "value" or self.visible is not None or self.is_object:
-            return self.whole
+            return self
         inside = (part for part in reversed(self.parts) if part.before.kind != "value")
-        return next(inside, self.whole)
+        return next(inside, self)
 
     @property
     def is_function(self) -> bool:
@@ -393,8 +387,8 @@ class Difference:
     @property
     def from_canonopt(self) -> str:
         """Return advice on how to build the optimizer."""
-        pairs = (part[1:] for part in (*self.parts, self.whole))
-        is_of_optax = any(leaf.is_of_optax for pair in pairs for leaf in pair)
+        parts = (*self.parts, self)
+        is_of_optax = any(p.before.is_of_optax or p.after.is_of_optax for p in parts)
         words = " entirely from canonopt in place of optax" if is_of_optax else " once"
         if self.visible:
             words += f", with canonopt.dynamic(number) for numbers that change{self.for_dynamic}"
@@ -417,7 +411,7 @@ class Difference:
     @property
     def redefined(self) -> str:
         """Return the name of a class that was defined again: of a part, or else of the value."""
-        parts = (*self.parts, self.whole)
+        parts = (*self.parts, self)
         again = next((p.after.type for p in parts if p.is_class_defined_again), "")
         return again.rpartition(".")[2]
 

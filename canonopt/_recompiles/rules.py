@@ -445,12 +445,15 @@ def _swap_jit(d: Difference) -> str:
 # --- explanations ---------------------------------------------------------------------------------
 
 
+def _change(d: Difference) -> Change:
+    part = d.visible.name if d.is_function and d.visible else ""
+    return Change(d.path, d.kind, *d.texts, *advice(d), wanted(d), part)
+
+
 def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return the cause: how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier, wanted):
-        narrowed = (d for each in found for d in each.narrowed())
-        facts = ((d.path, d.kind, *d.texts, *advice(d), wanted(d), d.part_name) for d in narrowed)
-        return Cause.of(Change(*each) for each in facts)
+        return Cause.of(_change(d) for each in found for d in each.narrowed())
     # A call that is recorded inside of its trace has no record of the function itself.
     if not new.leaves[TRANSFORMS].token:
         return Cause(note=_NO_DIFFERENCE)
