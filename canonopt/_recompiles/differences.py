@@ -321,29 +321,13 @@ class Difference(Part):
 
     @property
     def of_captured(self) -> str:
-        """Return advice on a captured object or optimizer by which two functions differ."""
-        name = self.visible.name if self.visible else ""
-        if " of " in name:
-            return (
-                f". All of {name.partition(' of ')[2]} counts, also what the function does not "
-                "read. To leave that out, first read what it needs into variables or attributes"
-            )
-        if self.is_same_to_canonopt:
-            return ""
-        if not self.visible and self.hidden and "global '" in self.hidden.name:
-            name = self.hidden.name.split("'")[-2]
-            return f": {name}, since a value in a global is part of the program"
-        found = [self.visible] if self.visible else self.parts
-        if any(part.is_another_dynamic_int for part in found):
-            return ". An int in canonopt.dynamic is part of the program"
-        optimizers = (p for p in self.parts if p.before.kind == "transformation")
-        is_whole = any(part.name.startswith("captured variable") for part in optimizers)
-        if is_whole or not any(part.is_of_optax or part.name.startswith(".") for part in found):
+        """Return advice on a captured object, if it differs in a part of it."""
+        _, is_inside_object, name = (self.visible.name if self.visible else "").partition(" of ")
+        if not is_inside_object:
             return ""
         return (
-            ". Or capture the optimizer, not its update, in a local variable, with "
-            "canonopt.dynamic(number) for numbers that change: then "
-            f"{self.our_jit} shares the function"
+            f". All of {name} counts, also what the function does not read. To leave that out, "
+            "first read what it needs into variables or attributes"
         )
 
     @property
