@@ -331,14 +331,6 @@ class Difference(Part):
         )
 
     @property
-    def also_optimizer(self) -> str:
-        """Return advice on an optimizer by which the static `self` of a method differs."""
-        parts = (p for p in reversed(self.parts) if not p.before.holds_dynamic)
-        named = (part.label for part in parts if part.is_of_optax)
-        words = ". Build {} from canonopt, with canonopt.dynamic(number) for numbers that change"
-        return next(map(words.format, named), "")
-
-    @property
     def other_statics(self) -> str:
         """Return `, static_argnames=...` for the static arguments of a method other than `self`."""
         leaves = {**self.old.leaves, **self.new.leaves}
@@ -348,11 +340,16 @@ class Difference(Part):
 
     @property
     def of_attributes(self) -> str:
-        """Return a hint to pass the attributes by which two objects differ, or an empty text."""
+        """Return advice on the attributes and the optimizer by which two objects differ."""
         values = (p for p in self.parts if p.looks_different and p.before.kind == "value")
         own = (p for p in values if re.fullmatch(r"attribute '\w+'", p.name))
         named = [f"{self.path}.{part.label}" for part in own]
-        return f". If that is {listed(named[:2])}, pass it as an argument" if named else ""
+        words = f". If that is {listed(named[:2])}, pass it as an argument" if named else ""
+        parts = (p for p in reversed(self.parts) if p.is_of_optax and not p.before.holds_dynamic)
+        if (optimizer := next(parts, None)) is not None:
+            words += f". Build {optimizer.label} from canonopt, with canonopt.dynamic(number) for "
+            words += "numbers that change"
+        return words
 
     @property
     def is_dynamic(self) -> bool:

@@ -185,7 +185,7 @@ RULES: list[Rule] = [
         lambda d: d.is_static and d.path == "self" and d.new.wrapper is None and d.before.is_unique,
         "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
         "self.{d.new.name}{d.other_statics}) where the object is made: that jit compares only what "
-        "the method reads of the object{d.of_attributes}{d.also_optimizer}",
+        "the method reads of the object{d.of_attributes}",
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
