@@ -428,7 +428,7 @@ class Difference(Part):
 
     @property
     def may_take_our_jit(self) -> bool:
-        return not (self.new.is_jitted_by_canonopt or self.is_jitted_elsewhere)
+        return not (self.new.jit.startswith("canonopt.") or self.is_jitted_elsewhere)
 
     @property
     def our_jit(self) -> str:
@@ -514,7 +514,7 @@ class Difference(Part):
     @property
     def state(self) -> str:
         """Return the outermost optimizer state on the path, as the caller names it."""
-        state = min(s for s in self.new.states if self.path == s or is_inside(self.path, {s}))
+        state = min(s for s in self.new.states if is_inside(self.path, {s}))
         root = self.new.root(state)
         return self.new.caller.arguments.get(root, root) + state.removeprefix(root)
 

@@ -76,16 +76,10 @@ FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
 TRANSFORMS, CACHE, JIT = "<transforms>", "<cache>", f"{CONTEXT}jit"
 
-STEPS = re.compile(r"[.\[][^.\[]*")  # one step of a path, such as `.lr` or `[0]`
-
 
 def is_inside(path: str, outer: Collection[str]) -> bool:
-    """Return True if a path begins with one of the outer paths and goes on from there."""
-    return any(path[: step.start()] in outer for step in STEPS.finditer(path))
-
-
-def root_of(path: str) -> str:
-    return re.split(r"[.\[]", path)[0]
+    """Return True if a path is one of the outer paths or goes on from one, as `x.lr` from `x`."""
+    return path in outer or any(path[: m.start()] in outer for m in re.finditer(r"[.\[]", path))
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -702,21 +696,17 @@ class Call:
         return self.leaves[JIT].text if JIT in self.leaves else ""
 
     @property
-    def is_jitted_by_canonopt(self) -> bool:
-        return self.jit.startswith("canonopt.")
-
-    @property
     def is_of_wrapper(self) -> bool:
         """Return True if Equinox has wrapped the function, as `filter_value_and_grad` does."""
         return "self" in self.leaves and self.leaves["self"].type.startswith("equinox._")
 
     def in_state(self, path: str) -> bool:
-        return path in self.states or is_inside(path, self.states)
+        return is_inside(path, self.states)
 
     def root(self, path: str) -> str:
         """Return the argument that a path begins with, such as `x`, or `args[0]` for `*args`."""
-        given = (n for n in self.caller.arguments if path == n or is_inside(path, {n}))
-        return next(given, root_of(path))
+        given = (name for name in self.caller.arguments if is_inside(path, {name}))
+        return next(given, re.split(r"[.\[]", path)[0])
 
     def has_numbers(self, root: str) -> bool:
         """Return True if an argument has Python numbers in it.
@@ -903,7 +893,7 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
         return
     inner = outer | {id(value)}
     if (module := module_parts(value)) is not None:
-        call.modules_of_flax.add(root_of(path))
+        call.modules_of_flax.add(call.root(path))
         leaves[path] = node_leaf(value)
         static, children = module
         for step, part in static:

@@ -394,8 +394,9 @@ def _canonicalize(d: Difference) -> str:
     has_numbers = d.old.has_numbers(d.root) or d.new.has_numbers(d.root)
     if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
-    holders = (leaf for path, leaf in d.new.leaves.items() if is_inside(d.place, {path}))
-    if d.after.is_of_module or any(leaf.is_opaque for leaf in holders):  # like a frozen dataclass
+    outer = (path for path in d.new.leaves if path != d.place and is_inside(d.place, {path}))
+    # An opaque node is, for example, a frozen dataclass.
+    if d.after.is_of_module or any(d.new.leaves[path].is_opaque for path in outer):
         return ""
     return _assign(d, "{canonopt}.canonicalize({leaf})")
 
