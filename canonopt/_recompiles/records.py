@@ -187,11 +187,10 @@ def text_leaf(text: str, token: Hashable = None) -> Leaf:
 def node_leaf(node: Any, is_empty: bool = False) -> Leaf:
     kind = type(node)
     name, token = type_name(kind), _object_token(kind)
+    text, facts = f"{'an' if name[0] in 'aeio' else 'a'} {name}", (name, token)
     if is_empty:  # so that filling an empty dict is one difference
         text, facts = f"an empty {name}", (name, token, 0)
-        return Leaf("node", text, facts, type=name, type_token=token)
-    text, facts = f"{'an' if name[0] in 'aeio' else 'a'} {name}", (name, token)
-    if kind is collections.OrderedDict:  # JAX compares its order
+    elif kind is collections.OrderedDict:  # JAX compares its order
         text, facts = f"an OrderedDict with keys {text_of((*node,))}", (name, repr((*node,)))
     return Leaf("node", text, facts, type=name, type_token=token)
 
@@ -204,14 +203,14 @@ def type_name(kind: type) -> str:
 def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
     """Return `leaf`, or the array that it becomes if it is a number and `other` is an array."""
     kinds = {"bool": bool, "int": int, "float": float, "complex": complex}
-    if not other.is_array or leaf.kind != "number":
-        return leaf
-    if (kind := kinds.get(leaf.type)) is None:  # the number may be an `enum.IntEnum`
+    # The number may be an `enum.IntEnum`.
+    if not other.is_array or leaf.kind != "number" or leaf.type not in kinds:
         return leaf
     # A Python number is not on a device yet, so it counts as not committed.
     committed = None if other.committed is None else False
     placement = {"committed": committed, "memory_kind": other.memory_kind}
-    return _array_leaf((), str(jnp.result_type(kind)), kind is not bool, placement)
+    dtype = str(jnp.result_type(kinds[leaf.type]))
+    return _array_leaf((), dtype, dtype != "bool", placement)
 
 
 # --- arrays ---------------------------------------------------------------------------------------
@@ -243,18 +242,15 @@ def _placement_of(array: Any) -> dict[str, Any]:
     if (where := getattr(array, "sharding", None)) is None:  # a NumPy array or `ShapeDtypeStruct`
         return {"committed": False, "memory_kind": jax.devices()[0].default_memory().kind}
     placement = {"committed": getattr(array, "committed", True), "memory_kind": where.memory_kind}
-    # The device of an uncommitted array is not in a jit cache's key.
-    return placement | _placement(where) if placement["committed"] else placement
+    if placement["committed"]:  # otherwise the device is not in a jit cache's key
+        devices = getattr(where, "num_devices", 1)
+        placement |= {"sharding": _sharding_text(where), "devices": devices}
+    return placement
 
 
 # JAX and NumPy build these texts each time, and a call has many leaves.
 _dtype_name = functools.lru_cache(str)
-
-
-@functools.lru_cache
-def _placement(sharding: Sharding) -> dict[str, Any]:
-    devices = getattr(sharding, "num_devices", 1)
-    return {"sharding": placement_text(sharding), "devices": devices}
+_sharding_text = functools.lru_cache(placement_text)
 
 
 # --- static values --------------------------------------------------------------------------------
@@ -314,7 +310,13 @@ def static_leaf(
                 facts["why_not_shared"] = f"{what}. {first.fix}"
     kind = "value"
     with contextlib.suppress(Exception):  # an attribute of a user's class may raise any error
-        kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
+        is_of_optax = facts["is_of_optax"] = _is_of_optax(value)
+        # `optax.MultiSteps` is a class with an `update`, too.
+        is_built = is_of_optax and hasattr(type(value), "update")
+        if is_built or is_gradient_transformation(value):
+            kind = "transformation"
+        elif callable(value) and not isinstance(value, type):
+            kind = "callable"
         facts["made"] = _made(value)
         facts["is_of_module"] = callable(value) and is_constant(value)
         if isinstance(value, types.FunctionType):
@@ -432,13 +434,6 @@ def _is_of_optax(value: Any) -> bool:
     return is_made and str(owner.__module__).startswith("optax.") and not isinstance(value, type)
 
 
-def _kind(value: Any) -> str:
-    is_built = _is_of_optax(value) and hasattr(type(value), "update")  # such as `optax.MultiSteps`
-    if is_built or is_gradient_transformation(value):
-        return "transformation"
-    return "callable" if callable(value) and not isinstance(value, type) else "value"
-
-
 def _why_spec_not_shared(spec: Any) -> str | None:
     """Return why canonopt finds a spec, or one inside of it, equal to no other; otherwise None."""
     for name, value in spec.parameters().items():
@@ -498,8 +493,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f".{name}", part) for name, part in found.items())
     elif isinstance(value, functools.partial):
         names = getattr(getattr(value.func, "__code__", None), "co_varnames", ())
-        yield from ((f"argument {n!r}", part) for n, part in zip(names, value.args, strict=False))
-        yield from ((f"argument {n!r}", part) for n, part in value.keywords.items())
+        pairs = (*zip(names, value.args, strict=False), *value.keywords.items())
+        yield from ((f"argument {name!r}", part) for name, part in pairs)
         yield from _contents(value.func)
     elif isinstance(value, types.MethodType):
         yield from (*_contents(value.__func__), ("object", value.__self__))
@@ -558,12 +553,11 @@ def function_leaf(
     is_plain = isinstance(function, types.FunctionType)
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
         return known
-    budget, refused, reading = Budget(), why_not_shared(function), None
+    budget, refused, reading = Budget(mode="now"), why_not_shared(function), None
     most = MAX_WORDS if is_ours else budget.words  # `canonopt.jit` has read all of it already
     with contextlib.suppress(Exception):
         reading = read_call(function, explain=True, max_words=most)
         budget.by_name = reading.by_name
-    budget.mode = "now"
     leaf = static_leaf(function, budget)
     if reading is not None and (is_ours or len(reading.key) < most):
         with contextlib.suppress(Exception):
@@ -649,15 +643,6 @@ def reading_of(
     leaves, structure = jtu.tree_flatten((args, kwargs))
     static = [leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray)]
     return read_call(function, (structure, *static), before=before, explain=True)
-
-
-def _why_arguments_not_shared(function: Any, args: tuple, kwargs: dict[str, Any]) -> str | None:
-    """Return why `canonopt.jit` would not share a function for what the arguments lead to."""
-    with contextlib.suppress(Exception):
-        reading = reading_of(function, args, kwargs)
-        for each in reading.incomparable[: reading.stops]:
-            return f"an argument leads to {text_of(each.part)}, which {each.why}. {each.fix}"
-    return None
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -792,8 +777,11 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     call.clearings = clearings_so_far()
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     if is_ours and not (miss.is_shared or leaf.why_not_shared):
-        why = _why_arguments_not_shared(function, args, kwargs)
-        leaf = attrs.evolve(leaf, why_not_shared=why)
+        with contextlib.suppress(Exception):
+            reading = reading_of(function, args, kwargs)
+            for each in reading.incomparable[: reading.stops][:1]:
+                why = f"an argument leads to {text_of(each.part)}, which {each.why}. {each.fix}"
+                leaf = attrs.evolve(leaf, why_not_shared=why)
     if leaf.is_shared:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}
