@@ -115,12 +115,6 @@ class Part:
         return are_both and before.factories != after.factories
 
     @property
-    def is_another_dynamic_int(self) -> bool:
-        """Return True if an int in `canonopt.dynamic` differs: programs have it as a constant."""
-        ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
-        return ints_in(self.before.text) != ints_in(self.after.text)
-
-    @property
     def label(self) -> str:
         """Return the word in quotes in the name: `tx` for `captured variable 'tx'`."""
         return [*self.name.split("'"), self.name][1]
@@ -172,7 +166,7 @@ class Difference(Part):
         if self.is_static:
             kinds = {self.function.before.kind, self.function.after.kind}
             return next((k for k in ("transformation", "callable") if k in kinds), "static value")
-        return array_kinds(before, after)[0] if before.is_array and after.is_array else "scalar"
+        return array_kind(before, after) if before.is_array and after.is_array else "scalar"
 
     @property
     def path(self) -> str:
@@ -314,7 +308,11 @@ class Difference(Part):
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
         part = next((part for part in inside if part.is_of_optax), None)
-        if part is None or part.is_another_dynamic_int:
+        if part is None:
+            return ""
+        # A program has an int in `canonopt.dynamic` as a constant.
+        ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
+        if ints_in(part.before.text) != ints_in(part.after.text):
             return ""
         is_global = part.name.startswith("global")
         return "" if is_global and not self.is_same_to_canonopt else part.label
@@ -554,20 +552,20 @@ class Difference(Part):
         return ", put on its device" if is_settled else ""
 
 
-def array_kinds(before: Leaf, after: Leaf) -> list[str]:
-    """Return how two arrays differ, most important first. Unknown placements are left out."""
+def array_kind(before: Leaf, after: Leaf) -> str:
+    """Return the most important kind of difference between two arrays, or "" if there is none."""
     if before.is_key != after.is_key:
-        return ["dtype"]  # the extra dimension of an old-style key follows from its dtype
-    kinds = [
-        k for k, field in _OF_ARRAYS.items() if getattr(before, field) != getattr(after, field)
-    ]
-    unknown = set()
-    if None in (before.committed, after.committed):
-        unknown = {"memory kind", "commitment", "sharding"}
-    # A change from one device to a mesh is a change of sharding, committed or not.
-    if before.devices > 1 or after.devices > 1:
-        unknown.add("commitment")
-    return [kind for kind in kinds if kind not in unknown]
+        return "dtype"  # the extra dimension of an old-style key follows from its dtype
+    ignored: tuple[str, ...] = ()
+    if None in (before.committed, after.committed):  # the placement of a tracer is unknown
+        ignored = ("memory kind", "commitment", "sharding")
+    elif before.devices > 1 or after.devices > 1:
+        # A change from one device to a mesh is a change of sharding, committed or not.
+        ignored = ("commitment",)
+    for kind, field in _OF_ARRAYS.items():
+        if kind not in ignored and getattr(before, field) != getattr(after, field):
+            return kind
+    return ""
 
 
 # --- comparing calls ------------------------------------------------------------------------------
@@ -615,7 +613,7 @@ def _is_same(before: Leaf, after: Leaf) -> bool:
         return True
     # The tokens (see `Leaf`) may differ only because a tracer has no placement.
     old, new = as_traced(before, after), as_traced(after, before)
-    return old.is_array and new.is_array and not array_kinds(old, new)
+    return old.is_array and new.is_array and not array_kind(old, new)
 
 
 _MAX_COUNTED = 64  # maximum number of differences to count: a call with more is far off
