@@ -255,8 +255,7 @@ class Difference(Part):
     def visible(self) -> Part | None:
         """Return the part that is another optimizer, else the innermost part that looks different.
 
-        Returns None if there is no such part, if the values themselves are two different
-        optimizers, or if `is_object` is true.
+        Returns None if the values themselves are two different optimizers, or for `is_object`.
         """
         if self.is_object or self.is_another_optimizer:
             return None
@@ -465,10 +464,7 @@ class Difference(Part):
 
     @property
     def for_dynamic(self) -> str:
-        """Return advice on the object that holds the optimizer, so that a number can be dynamic.
-
-        The class of this object has to declare the optimizer as data.
-        """
+        """Return advice on the holder of the optimizer, whose class has to declare it as data."""
         words, leaves = self.not_static, self.new.leaves
         words += ", in an argument that is not donated" * self.new.donates
         optimizer = self.path.removesuffix(self.parameter)

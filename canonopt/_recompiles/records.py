@@ -173,7 +173,6 @@ class Leaf:
 
     @property
     def is_of_float(self) -> bool:
-        """Return True if the number is a float, not an int."""
         return re.search(r"[.en]", self.number) is not None
 
 
@@ -342,10 +341,7 @@ def static_leaf(
 
 
 def _unchecked_code(function: types.FunctionType) -> types.CodeType:
-    """Return the code of a function; for a type checker's wrapper, of the function that it wraps.
-
-    Such a wrapper has newly generated code each time.
-    """
+    """Return a function's code. A type checker's wrapper has new code each time: look inside it."""
     code, wrapped = function.__code__, vars(function).get("__wrapped__")
     if code.co_filename.startswith("<") and isinstance(wrapped, types.FunctionType):
         return _unchecked_code(wrapped)
@@ -547,8 +543,7 @@ def function_leaf(
 ) -> Leaf:
     """Return the record of a jitted function, with the facts that `canonopt.jit` compares.
 
-    `is_shared`: functions with one digest share a program. `is_ours`: the call is one of
-    `canonopt.jit` or `canonopt.filter_jit`.
+    `is_shared`: functions with one digest share a program. `is_ours`: a jit of canonopt is called.
     """
     is_plain = isinstance(function, types.FunctionType)
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
@@ -713,11 +708,8 @@ def call_of(
 ) -> Call:
     """Return the record of one call.
 
-    **Arguments:**
-
-    - `is_static`: returns True if the argument of this index or name is static as a whole.
-    - `filtered`: leaves other than arrays are static, as for `equinox.filter_jit`.
-    - `options`: the other options that `jax.jit` was given.
+    `is_static` returns True for an argument, by index or name, that is static as a whole. If
+    `filtered` is true, all leaves but arrays are static. `options` are those given to `jax.jit`.
     """
     call, options = Call(filtered, name_of(function)), options or {}
     leaves = call.leaves
@@ -865,8 +857,7 @@ def _add_static(call: Call, path: str, value: Any) -> None:
 def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset()) -> None:
     """Add a pytree. `outer` has the ids of the nodes around it: a pytree may contain itself."""
     leaves = call.leaves
-    # JAX treats None as a node without leaves. A record of None shows where a leaf is missing.
-    if value is None:
+    if value is None:  # a node without leaves to JAX, but its record shows where a leaf is missing
         leaves[path] = NOTHING
         return
     if _is_array(value) or isinstance(value, jax.ShapeDtypeStruct):

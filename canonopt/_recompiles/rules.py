@@ -137,10 +137,7 @@ def _joined(changes: Iterable[Change]) -> list[str]:
         # Leave a hint with code for one path, or with a verb in the singular, as it is.
         text = change.hint if re.search("\\(\0|\0 is ", text) else text
         paths.setdefault(text, []).append(change.path)
-    hints = []
-    for text, found in paths.items():
-        hints.append(text.replace("\0", few(found)))
-    return [hint for hint in hints if hint]
+    return [text.replace("\0", few(found)) for text, found in paths.items() if text]
 
 
 def few(paths: Sequence[str]) -> str:
