@@ -20,7 +20,6 @@ from .records import (
     OPTION,
     TRANSFORMS,
     UNNAMED_STATIC,
-    WRAPPED,
     Call,
     Leaf,
     as_traced,
@@ -150,7 +149,7 @@ class Difference(Part):
     @functools.cached_property
     def kind(self) -> str:
         """Return one of `KINDS`."""
-        if self.place == FUNCTION or (self.place in WRAPPED and self.new.is_of_wrapper):
+        if self.place == FUNCTION or self.after.is_wrapped:
             return "function"
         if self.place == CACHE:
             return "cleared"
@@ -586,7 +585,7 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
             is_more = path == JIT or (is_of_two_jits and path.startswith(CONTEXT))
             if path.startswith((GIVEN, OPTION)) or is_more:
                 continue
-        elif before is after or _is_same(before, after):
+        elif before is after or _is_same(before, after, old.is_shared and new.is_shared):
             continue
         gone.add(path)
         yield Difference(path, before, after, old, new)
@@ -602,8 +601,9 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
         yield Difference(FUNCTION, old.leaves[FUNCTION], new.leaves[FUNCTION], old, new)
 
 
-def _is_same(before: Leaf, after: Leaf) -> bool:
-    if before.is_shared and after.is_shared:
+def _is_same(before: Leaf, after: Leaf, is_shared: bool) -> bool:
+    digests = before.digest, after.digest
+    if is_shared and before.is_static and after.is_static and None not in digests:
         return before.digest == after.digest
     if before.kind == after.kind and before.token == after.token:
         return True

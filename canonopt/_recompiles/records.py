@@ -125,7 +125,7 @@ class Leaf:
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
     is_own: bool = False  # whether a part is in the value directly, or through fields only
     is_of_module: bool = False  # whether a module has a name for it: `hoist` returns it unchanged
-    is_shared: bool = False  # whether `canonopt.jit` compares its digest, not its token
+    is_wrapped: bool = False  # whether it is the jitted function inside of a wrapper of Equinox
 
     @property
     def is_static(self) -> bool:
@@ -532,12 +532,6 @@ def _globals_of(function: types.FunctionType) -> dict[str, Any]:
 _known: weakref.WeakKeyDictionary[types.FunctionType, Leaf] = weakref.WeakKeyDictionary()
 
 
-def as_shared(leaf: Leaf) -> Leaf:
-    """Return the record of a static value in a call of `canonopt.jit`, which compares digests."""
-    is_read = leaf.is_static and leaf.digest is not None
-    return attrs.evolve(leaf, is_shared=True) if is_read else leaf
-
-
 def function_leaf(
     function: Any, is_shared: bool = False, filtered: bool = False, is_ours: bool = False
 ) -> Leaf:
@@ -564,8 +558,6 @@ def function_leaf(
                 found += _OTHERWISE
             why = found or why_not_shared(function)  # `read_call` may note a reason
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
-    if is_shared and not refused:
-        return as_shared(leaf)
     if is_plain and not is_shared:
         _known[function] = leaf
     # Bound methods of one object are equal, but `jax.jit` tells them apart.
@@ -643,10 +635,6 @@ def reading_of(
 # --- calls ----------------------------------------------------------------------------------------
 
 
-# The paths from a wrapper of Equinox to the function that it wraps.
-WRAPPED = ("self._fun", "self._fun_value_and_grad._fun")
-
-
 @attrs.define(eq=False)
 class Call:
     """The record of a call: the facts that JAX compares, by path, and facts for advice."""
@@ -666,6 +654,8 @@ class Call:
     # A token of JAX's own wrapper around the user's function, if JAX jits it, as for `jax.pmap`.
     wrapper: Hashable = None
     donates: bool = False  # whether some of its arrays are donated
+    # Whether its program may be shared: then `canonopt.jit` compares digests, not tokens.
+    is_shared: bool = False
     is_lowered: bool = False  # whether the call was lowered by hand, or only traced
     clearings: int = 0  # how often JAX's caches were cleared before this call
     at_default: frozenset[str] = frozenset()  # the arguments that are equal to their defaults
@@ -674,11 +664,6 @@ class Call:
     def jit(self) -> str:
         """Return the jit that the call came through, such as `jax.jit`, or "" if unknown."""
         return self.leaves[JIT].text if JIT in self.leaves else ""
-
-    @property
-    def is_of_wrapper(self) -> bool:
-        """Return True if Equinox has wrapped the function, as `filter_value_and_grad` does."""
-        return "self" in self.leaves and self.leaves["self"].type.startswith("equinox._")
 
     def in_state(self, path: str) -> bool:
         return is_inside(path, self.states)
@@ -721,10 +706,12 @@ def call_of(
     # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, loaded("equinox", "Module")):
         _add(call, "self", function)
-        for path in WRAPPED if call.is_of_wrapper else ():
-            if leaves.get(path, NOTHING).is_static:
-                wrapped = operator.attrgetter(path.removeprefix("self."))(function)
-                leaves[path] = function_leaf(wrapped, filtered=True)
+        # A wrapper of Equinox, such as `filter_value_and_grad`, holds the user's function.
+        is_wrapper = type(function).__module__.startswith("equinox._")
+        for name in ("_fun", "_fun_value_and_grad._fun") if is_wrapper else ():
+            if leaves.get(f"self.{name}", NOTHING).is_static:
+                leaf = function_leaf(operator.attrgetter(name)(function), filtered=True)
+                leaves[f"self.{name}"] = attrs.evolve(leaf, is_wrapped=True)
     # Equinox binds the arguments to the signature, so keywords make no difference to Equinox.
     for index, name, _ in named if not filtered else ():
         leaves[GIVEN + name] = text_leaf("by keyword" if index is None else "by position")
@@ -767,15 +754,15 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     # `canonopt.jit` traces before it calls, so its trace does not count as lowered.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()
+    is_refused = why_not_shared(function) is not None  # `function_leaf` may note a reason
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
+    call.is_shared = miss.is_shared and not is_refused and leaf.digest is not None
     if is_ours and not (miss.is_shared or leaf.why_not_shared):
         with contextlib.suppress(Exception):
             reading = reading_of(function, args, kwargs)
             for each in reading.incomparable[: reading.stops][:1]:
                 why = f"an argument leads to {text_of(each.part)}, which {each.why}. {each.fix}"
                 leaf = attrs.evolve(leaf, why_not_shared=why)
-    if leaf.is_shared:
-        call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}
     theirs, name = ("equinox", "filter_jit") if miss.filtered else ("jax", "jit")
     package = call.caller.package
