@@ -456,10 +456,9 @@ class Difference(Part):
                 words += " (read it through jax.lax.stop_gradient, or it is trained)"
         elif self.before.number and self.path == self.root:
             words = self.not_static
-        array = (
-            f"jnp.asarray({self.path})" if self.before.number else "what changes in it as an array"
-        )
-        return array + words
+        if self.before.number:
+            return f"jnp.asarray({self.path}){words}"
+        return f"what changes in it as an array{words}"
 
     @property
     def for_dynamic(self) -> str:
@@ -471,13 +470,13 @@ class Difference(Part):
             return words  # the optimizer is data already
         if self.parameter and leaves.get(optimizer, _MISSING).is_of_optax:
             words += ", in an optimizer built entirely from canonopt in place of optax"
-        holder = leaves.get(optimizer.rpartition(".")[0])
+        holder = leaves.get(optimizer.rpartition(".")[0], _MISSING)
         if self.is_of_flax:
             words += ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
-        elif holder is not None and holder.type.endswith("TrainState"):
+        elif holder.type.endswith("TrainState"):
             words += ", in a subclass of TrainState that says `tx: object = "
             words += "struct.field(pytree_node=True)`"
-        elif holder is not None and holder.kind == "node":
+        elif holder.kind == "node":
             words += ", and leave out static=True (pytree_node=False) of the field that holds it"
         return words
 
@@ -490,8 +489,7 @@ class Difference(Part):
     @property
     def is_in_static(self) -> bool:
         """Return True if the whole argument is a static value."""
-        root = self.new.leaves.get(self.root)
-        return root is not None and root.is_static
+        return self.new.leaves.get(self.root, _MISSING).is_static
 
     @property
     def is_of_stateful_model(self) -> bool:
