@@ -673,14 +673,6 @@ class Call:
         given = (name for name in self.caller.arguments if is_inside(path, {name}))
         return next(given, re.split(r"[.\[]", path)[0])
 
-    def has_numbers(self, root: str) -> bool:
-        """Return True if an argument has Python numbers in it.
-
-        In later calls, arrays replace the numbers. `canonicalize` would change the arrays' type.
-        """
-        numbers = (path for path, leaf in self.leaves.items() if leaf.kind == "number")
-        return any(path != root and is_inside(path, {root}) for path in numbers)
-
 
 def call_of(
     function: Callable[..., Any],
@@ -830,6 +822,9 @@ def _is_given(found: Any, value: Any) -> bool:
     return is_same and all(map(operator.is_, leaves, others))
 
 
+_ARRAYS: Any = jax.Array | np.ndarray | np.generic
+
+
 def _add_static(call: Call, path: str, value: Any) -> None:
     if module_parts(value) is not None:
         return _add(call, path, value)
@@ -847,7 +842,7 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
     if value is None:  # a node without leaves to JAX, but its record shows where a leaf is missing
         leaves[path] = NOTHING
         return
-    if _is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
+    if isinstance(value, _ARRAYS | jax.ShapeDtypeStruct):
         leaf = leaves[path] = array_leaf(value)
         place = leaf.sharding, leaf.memory_kind
         if leaf.sharding is not None and place not in call.places:
@@ -857,39 +852,32 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
         name = type(value).__name__
         leaves[path] = Leaf("number", f"a Python {name}", name, type=name)
         return
-    inner = outer | {id(value)}
     if (module := module_parts(value)) is not None:
         call.modules_of_flax.add(call.root(path))
         leaves[path] = node_leaf(value)
         static, children = module
-        for step, part in static:
-            leaves[path + step] = static_leaf(part, call.budget)
-        for step, child in children:
-            _add(call, path + step, child, inner)
-        return
-    # Flatten one level at a time, because each node has a record of its own.
-    children, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
-    # Not `treedef_is_leaf`, which is true for an empty dict, too.
-    is_whole = jtu.all_leaves((value,)) or id(value) in outer
-    if is_gradient_transformation(value):  # it is one thing to the user, not two functions
-        inside = jtu.tree_leaves(value)
-        is_whole = not any(map(_is_array, inside)) and (call.is_filtered or not inside)
-    if is_whole:
-        return _add_static(call, path, value)
-    if _is_state(value) and not call.in_state(path):
-        call.states.add(path)
-    leaves[path] = node_leaf(value, is_empty=not children)
-    if is_spec(value):
-        leaves[path + UNNAMED_STATIC] = _spec_leaf(value, structure, call.budget)
     else:
-        for step, static in _static_parts(value, children, structure):
-            _add_static(call, path + step, static)
-    for (key,), child in children:
-        _add(call, path + jtu.keystr((key,)), child, inner)
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, jax.Array | np.ndarray | np.generic)
+        # Flatten one level at a time, because each node has a record of its own.
+        flat, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
+        # Not `treedef_is_leaf`, which is true for an empty dict, too.
+        is_whole = jtu.all_leaves((value,)) or id(value) in outer
+        if is_gradient_transformation(value):  # it is one thing to the user, not two functions
+            inside = jtu.tree_leaves(value)
+            has_arrays = any(isinstance(leaf, _ARRAYS) for leaf in inside)
+            is_whole = not has_arrays and (call.is_filtered or not inside)
+        if is_whole:
+            return _add_static(call, path, value)
+        if _is_state(value) and not call.in_state(path):
+            call.states.add(path)
+        leaves[path] = node_leaf(value, is_empty=not flat)
+        if is_spec(value):
+            leaves[path + UNNAMED_STATIC] = _spec_leaf(value, structure, call.budget)
+        static = () if is_spec(value) else _static_parts(value, flat, structure)
+        children = [(jtu.keystr((key,)), child) for (key,), child in flat]
+    for step, part in static:
+        _add_static(call, path + step, part)
+    for step, child in children:
+        _add(call, path + step, child, outer | {id(value)})
 
 
 def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[tuple[str, Any]]:

@@ -388,7 +388,10 @@ def _canonicalize(d: Difference) -> str:
     # An array that is no longer weakly typed would widen arrays of a narrow dtype.
     is_narrow = any(leaf.dtype in ("bfloat16", "float16") for leaf in d.new.leaves.values())
     is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or is_narrow)
-    has_numbers = d.old.has_numbers(d.root) or d.new.has_numbers(d.root)
+    leaves = (item for call in (d.old, d.new) for item in call.leaves.items())
+    numbers = (path for path, leaf in leaves if leaf.kind == "number" and path != d.root)
+    # In later calls, arrays replace the numbers, and `canonicalize` would change the arrays' type.
+    has_numbers = any(is_inside(path, {d.root}) for path in numbers)
     if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
     outer = (path for path in d.new.leaves if path != d.place and is_inside(d.place, {path}))
