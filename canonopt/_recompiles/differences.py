@@ -371,8 +371,7 @@ class Difference(Part):
             words += f", with canonopt.dynamic(number) for numbers that change{self.for_dynamic}"
             if self.kind == "callable":
                 words += ", and pass the optimizer itself, not a function of it"
-            number = self.visible.after
-            if number.number and not number.is_of_float:
+            if self.visible.after.is_of_int:
                 words += "; an int only in a schedule that uses jnp, under canonopt.canonical"
         return words
 
@@ -450,9 +449,9 @@ class Difference(Part):
         elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
             words = self.not_static or ", in a field that is not static"
             # An array in an argument that has trained arrays is trained, too.
-            is_float = not self.before.number.lstrip("-").isdigit()
             arrays = (path for path, leaf in self.new.leaves.items() if leaf.is_array)
-            if is_float and any(is_inside(path, {self.root}) for path in arrays):
+            has_arrays = any(is_inside(path, {self.root}) for path in arrays)
+            if has_arrays and not self.before.is_of_int:
                 words += " (read it through jax.lax.stop_gradient, or it is trained)"
         elif self.before.number and self.path == self.root:
             words = self.not_static

@@ -84,15 +84,13 @@ def is_inside(path: str, outer: Collection[str]) -> bool:
 
 # --- records --------------------------------------------------------------------------------------
 
-STATIC = ("value", "callable", "transformation")
-
 
 @attrs.frozen(eq=False)
 class Leaf:
     """The facts about one leaf, static value or pytree node of a call.
 
     `kind` is "array", "number" (a Python number that is traced), "none", "node" (a pytree node),
-    "text" (an option or a setting), or for a static value one of `STATIC`.
+    "text" (an option or a setting), or for a static value "value", "callable" or "transformation".
     """
 
     kind: str
@@ -129,7 +127,7 @@ class Leaf:
 
     @property
     def is_static(self) -> bool:
-        return self.kind in STATIC
+        return self.kind in ("value", "callable", "transformation")
 
     @property
     def is_array(self) -> bool:
@@ -172,8 +170,8 @@ class Leaf:
         return [text] if text.startswith("optax.") else re.findall(r"[\w.]+(?=\()", text)
 
     @property
-    def is_of_float(self) -> bool:
-        return re.search(r"[.en]", self.number) is not None
+    def is_of_int(self) -> bool:
+        return self.number.lstrip("-").isdigit()
 
 
 NOTHING = Leaf("none", "None", None)

@@ -191,15 +191,15 @@ RULES: list[Rule] = [
         "equals no other, so each one retraces",
     ),
     Rule(
-        lambda d: d.parameter and d.after.is_of_float,
-        "write canonopt.dynamic(number) for {d.path}{d.for_dynamic}: then a new value does not "
-        "retrace. Or keep one value",
-        lambda d: _with_dynamic_number(d),
+        lambda d: d.parameter and d.after.is_of_int,
+        "give {d.path} one value: it is part of the program. Or write the factory with jnp under "
+        "canonopt.canonical, which may then take an int as canonopt.dynamic(number)",
     ),
     Rule(
         lambda d: d.parameter and d.after.number,
-        "give {d.path} one value: it is part of the program. Or write the factory with jnp under "
-        "canonopt.canonical, which may then take an int as canonopt.dynamic(number)",
+        "write canonopt.dynamic(number) for {d.path}{d.for_dynamic}: then a new value does not "
+        "retrace. Or keep one value",
+        lambda d: _with_dynamic_number(d),
     ),
     Rule(
         lambda d: d.captured_number,
