@@ -203,22 +203,14 @@ def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
     # The number may be an `enum.IntEnum`.
     if not other.is_array or leaf.kind != "number" or leaf.type not in kinds:
         return leaf
+    dtype = str(jnp.result_type(kinds[leaf.type]))
+    array = attrs.evolve(leaf, kind="array", dtype=dtype, weak_type=dtype != "bool")
     # A Python number is not on a device yet, so it counts as not committed.
     committed = None if other.committed is None else False
-    placement = {"committed": committed, "memory_kind": other.memory_kind}
-    dtype = str(jnp.result_type(kinds[leaf.type]))
-    return _array_leaf((), dtype, dtype != "bool", placement)
+    return attrs.evolve(array, committed=committed, memory_kind=other.memory_kind)
 
 
 # --- arrays ---------------------------------------------------------------------------------------
-
-
-def _array_leaf(
-    shape: tuple[int, ...], dtype: str, weak_type: bool, placement: dict[str, Any]
-) -> Leaf:
-    text = f"{dtype}[{','.join(map(str, shape))}]{', weak' if weak_type else ''}"
-    token = (text, *placement.values())
-    return Leaf("array", text, token, shape=shape, dtype=dtype, weak_type=weak_type, **placement)
 
 
 def array_leaf(value: Any) -> Leaf:
@@ -230,9 +222,11 @@ def array_leaf(value: Any) -> Leaf:
         else:
             aval = jax.typeof(value)
             dtype = aval.dtype
-    weak_type = bool(getattr(aval, "weak_type", False))
+    shape, dtype, is_weak = tuple(aval.shape), _dtype_name(dtype), getattr(aval, "weak_type", False)
+    text = f"{dtype}[{','.join(map(str, shape))}]{', weak' if is_weak else ''}"
     placement = {} if isinstance(value, jax.core.Tracer) else _placement_of(value)
-    return _array_leaf(tuple(aval.shape), _dtype_name(dtype), weak_type, placement)
+    token = (text, *placement.values())
+    return Leaf("array", text, token, shape=shape, dtype=dtype, weak_type=is_weak, **placement)
 
 
 def _placement_of(array: Any) -> dict[str, Any]:
