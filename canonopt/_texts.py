@@ -1,7 +1,6 @@
 """Render values as texts for messages: bounded, on one line, and without memory addresses."""
 
 import collections
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -50,13 +49,14 @@ def text_of(value: Any, depth: int = 0) -> str:
     try:
         return _text(value, depth)
     except Exception:  # an attribute of a user's class may raise any error
-        return object.__repr__(value)
+        return _on_one_line(object.__repr__(value))
 
 
 def _text(value: Any, depth: int) -> str:
     if isinstance(value, str | bytes):
         more = len(value) - 10 * _MAX_TEXT
-        return _repr(value[: 10 * _MAX_TEXT]) + (f" and {more} more" if more > 0 else "")
+        text = _on_one_line(repr(value[: 10 * _MAX_TEXT]))
+        return text + (f" and {more} more" if more > 0 else "")
     if isinstance(value, jax.Array | np.ndarray):
         return array_text(value)
     if isinstance(value, loaded("flax.nnx", "Variable")):  # its `repr` has the values of arrays
@@ -69,9 +69,8 @@ def _text(value: Any, depth: int) -> str:
         return f"<function {name}>" if depth else f"function {name}"
     if not is_spec(value) and (built := built_as(value)):
         return built
-    items = None if is_spec(value) else _items(value)
-    if items is None:
-        return _repr(value)
+    if is_spec(value) or (items := _items(value)) is None:
+        return _on_one_line(repr(value))
     if depth == _MAX_NESTING:
         return "..."
     shown = [
@@ -124,10 +123,7 @@ def is_same_plain(value: Any, default: Any) -> bool:
     return type(value) in PLAIN and type(value) is type(default) and value == default
 
 
-def _repr(value: Any) -> str:
-    text = object.__repr__(value)
-    with contextlib.suppress(Exception):
-        text = repr(value)
+def _on_one_line(text: str) -> str:
     text = re.sub(r"^<(.*) object at 0x\w+>$", r"\1 object", " ".join(text.split()))
     return re.sub(r" at 0x\w+", "", text)
 
