@@ -258,10 +258,9 @@ class Difference(Part):
         """
         if self.is_object or self.is_another_optimizer:
             return None
-        other = (part for part in reversed(self.parts) if part.is_another_optimizer)
-        if (part := next(other, None)) is not None:
-            return part
-        return next((part for part in self.parts if part.looks_different), None)
+        optimizers = (part for part in reversed(self.parts) if part.is_another_optimizer)
+        different = (part for part in self.parts if part.looks_different)
+        return next(itertools.chain(optimizers, different), None)
 
     @property
     def hidden(self) -> Part | None:
