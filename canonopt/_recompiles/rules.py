@@ -319,15 +319,6 @@ RULES: list[Rule] = [
 ]
 
 
-def advice(d: Difference) -> tuple[str, str]:
-    """Return a line to paste, and a hint, by the first rule that applies."""
-    rule = next(rule for rule in RULES if rule.applies(d))
-    code, hint = rule.line(d), rule.hint.format(d=d)
-    if " in place of " in code and "canonopt" not in d.new.caller.modules:
-        code = f"import canonopt\n{code}"
-    return code, hint
-
-
 def wanted(d: Difference) -> int:
     """Return how many programs with such a difference the user likely wants."""
     is_default = d.is_missing and d.path in d.old.at_default | d.new.at_default
@@ -447,8 +438,13 @@ def _swap_jit(d: Difference) -> str:
 
 
 def _change(d: Difference) -> Change:
+    """Return a difference with its advice, by the first rule that applies."""
+    rule = next(rule for rule in RULES if rule.applies(d))
+    fix, hint = rule.line(d), rule.hint.format(d=d)
+    if " in place of " in fix and "canonopt" not in d.new.caller.modules:
+        fix = f"import canonopt\n{fix}"
     part = d.visible.name if d.is_function and d.visible else ""
-    return Change(d.path, d.kind, *d.texts, *advice(d), wanted(d), part)
+    return Change(d.path, d.kind, *d.texts, fix, hint, wanted(d), part)
 
 
 def explain(new: Call, earlier: Sequence[Call]) -> Cause:
