@@ -101,8 +101,7 @@ class Leaf:
     # Digests of static values are equal if canonopt treats the values as the same.
     digest: Hashable = None
     type: str = ""
-    # This differs if a class is defined again under the same name.
-    type_token: Hashable = None
+    type_token: Hashable = None  # differs if a class is defined again under the same name
     # These fields are for arrays. A tracer has no placement, and an uncommitted array no sharding.
     shape: tuple[int, ...] = ()
     dtype: str = ""
@@ -635,19 +634,15 @@ class Call:
     name: str = ""  # the name of the function
     leaves: dict[str, Leaf] = attrs.field(factory=dict)
     budget: Budget = attrs.field(factory=Budget)
-    # The paths of the optimizer states, which need other advice than a model.
-    states: set[str] = attrs.field(factory=set)
+    states: set[str] = attrs.field(factory=set)  # the paths of the optimizer states
     # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
     modules_of_flax: set[str] = attrs.field(factory=set)
-    # The names that the code around the call has for arguments and modules, for advice.
-    caller: Caller = attrs.field(factory=Caller)
+    caller: Caller = attrs.field(factory=Caller)  # the names in the code around the call
     # Maps the text and the memory kind of a committed array's sharding to code that makes it.
     places: dict[tuple[str | None, str | None], str | None] = attrs.field(factory=dict)
-    # A token of JAX's own wrapper around the user's function, if JAX jits it, as for `jax.pmap`.
-    wrapper: Hashable = None
+    wrapper: Hashable = None  # a token of the wrapper that JAX jits, as for `jax.pmap`
     donates: bool = False  # whether some of its arrays are donated
-    # Whether its program may be shared: then `canonopt.jit` compares digests, not tokens.
-    is_shared: bool = False
+    is_shared: bool = False  # whether `canonopt.jit` compares digests, not tokens
     is_lowered: bool = False  # whether the call was lowered by hand, or only traced
     clearings: int = 0  # how often JAX's caches were cleared before this call
     at_default: frozenset[str] = frozenset()  # the arguments that are equal to their defaults

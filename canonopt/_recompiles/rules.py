@@ -30,12 +30,9 @@ class Change:
     kind: str
     before: str
     after: str
-    # Lines to paste before the call, or "A in place of B". Empty if no code is sure to work.
-    fix: str = ""
-    # What to do, in words.
-    hint: str = ""
-    # How many programs with such a change the user likely wants: one, a pair or a handful.
-    wanted: int = 1
+    fix: str = ""  # lines to paste before the call, or "A in place of B", that are sure to work
+    hint: str = ""  # what to do, in words
+    wanted: int = 1  # how many programs with such a change the user likely wants
     part: str = ""  # the part of a function that looks different
 
     def __str__(self) -> str:
