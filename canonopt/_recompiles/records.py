@@ -488,8 +488,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     elif callable(value) and (inner := unwrapped(value)) is not value:
         yield from _contents(inner)
     elif fields:
-        names = (field.name for field in fields if field.name != "_rebuild")
-        yield from ((f"field {n!r}", getattr(value, n)) for n in names if hasattr(value, n))
+        names = (field.name for field in fields if hasattr(value, field.name))
+        yield from ((f"field {name!r}", getattr(value, name)) for name in names)
     elif isinstance(value, tuple | list):
         names = getattr(type(value), "_fields", None)
         for i, item in enumerate(value):
@@ -570,8 +570,7 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
         return frozenset(f"self.{name}" for name in code.sets_attributes & known)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
     own = (name for name, part in parts.items() if part.is_own and part.type in kinds)
-    named = map(_NAMED.match, own)
-    held = {found[2] for found in named if found and found[1] != "attribute"}
+    held = {found[2] for found in map(_NAMED.match, own) if found and found[1] != "attribute"}
     return code.stores or frozenset(held if code.changes_objects else ())
 
 
