@@ -561,8 +561,7 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
     """Return the outer variables that a function may change, such as a count of its traces."""
     owner = function.__self__ if isinstance(function, types.MethodType) else None
     function = function if owner is None else function.__func__
-    is_function = isinstance(function, types.FunctionType)
-    if not is_function or is_library_function(function):
+    if not is_users_function(function):
         return frozenset()
     code = code_of(function)
     if owner is not None:
@@ -570,7 +569,7 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
         return frozenset(f"self.{name}" for name in code.sets_attributes & known)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
     own = (name for name, part in parts.items() if part.is_own and part.type in kinds)
-    held = {found[2] for found in map(_NAMED.match, own) if found and found[1] != "attribute"}
+    held = {found[2] for found in map(_NAMED.match, own) if found}
     return code.stores or frozenset(held if code.changes_objects else ())
 
 
