@@ -48,13 +48,7 @@ from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of, key_of
 from .._python_internals.callers import Caller, caller_of, place_of
-from .._python_internals.libraries import (
-    attribute,
-    is_library_function,
-    is_library_module,
-    is_users_function,
-    unwrapped,
-)
+from .._python_internals.libraries import attribute, is_library_module, is_users_function, unwrapped
 from .._python_internals.namespaces import is_constant, loaded, noted
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
@@ -456,7 +450,7 @@ def _made(value: Any) -> str:
     maker, is_inner, _ = name.rpartition(".<locals>.")
     if not is_inner:
         return place
-    if is_library_function(value):
+    if not is_users_function(value):
         package = str(value.__globals__.get("__name__")).partition(".")[0]
         return f", by {package}.{maker.partition('.')[0]}{place}"
     holder, _, last = maker.rpartition(".")
@@ -473,7 +467,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
             yield from _contents(owner)
             return
         yield from closure_items(value)
-        if not is_library_function(value):
+        if is_users_function(value):
             yield from _globals_of(value).items()
     elif is_spec(value):  # names are the paths of parameters
         found = {**value.hyperparameters(), **value.parameters()}
