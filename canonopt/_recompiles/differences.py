@@ -316,14 +316,13 @@ class Difference(Part):
 
     @property
     def of_captured(self) -> str:
-        """Return advice on a captured object, if it differs in a part of it."""
-        _, is_inside_object, name = (self.visible.name if self.visible else "").partition(" of ")
-        if not is_inside_object:
-            return ""
-        return (
+        """Return advice on a captured object of which a part differs."""
+        _, _, name = (self.visible.name if self.visible else "").partition(" of ")
+        words = (
             f". All of {name} counts, also what the function does not read. To leave that out, "
             "first read what it needs into variables or attributes"
         )
+        return words if name else ""
 
     @property
     def other_statics(self) -> str:
