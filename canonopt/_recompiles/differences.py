@@ -568,7 +568,7 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
     is_of_two_jits = old.jit != new.jit
     # Equinox gives `jax.jit` options of its own.
     has_other_options = is_of_two_jits and (old.is_filtered or new.is_filtered)
-    for path in (*old.leaves, *(path for path in new.leaves if path not in old.leaves)):
+    for path in old.leaves | new.leaves:
         before, after = old.leaves.get(path), new.leaves.get(path)
         if path == TRANSFORMS or (gone and is_inside(path, gone)):
             continue
