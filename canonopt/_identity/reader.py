@@ -41,6 +41,7 @@ from .._python_internals.bytecode import (
 )
 from .._python_internals.libraries import (
     REFLECTION,
+    attribute,
     impure_name,
     is_in_place,
     is_known,
@@ -535,7 +536,7 @@ class Reader:
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
         if isinstance(value, type) and not is_library_class(value):
             self._constructed.update(map(id, value.__mro__))
-        name = getattr(value, "__name__", None)
+        name = str(attribute(value, "__name__"))
         self.reading.hides_traces |= name in _HIDE_TRACES
         self.reading.reads_dimensions |= getattr(value, "__module__", None) == "jaxtyping"
         self._takes_remainders |= value is operator.mod or value is operator.imod
@@ -547,7 +548,7 @@ class Reader:
         if is_telling or (makes_text(value) and not is_builtin):
             self.note_telling(name)
 
-    def note_telling(self, name: object) -> None:
+    def note_telling(self, name: str) -> None:
         """Note that code reaches `name`, which may tell a tracer from an array."""
         self.reading.tells_tracers = self.reading.tells_tracers or f"its code may use {name}"
 

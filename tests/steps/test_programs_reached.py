@@ -589,6 +589,12 @@ layer = Linear()
 -> x * len(type(layer).__name__)
 ~ Linear.__bases__ = (Other,)
 ~ Linear.__name__ = "One"
+### a module with an object that has every attribute
+class Model:
+    def call(self, x): return x * rate
+model, modules = Model(), [unittest.mock]
+-> (modules, model.call(x))[1]
+~ rate = 5.0
 ### a cache that returns what may change
 @functools.cache
 def settings(): return {"rate": rate}
