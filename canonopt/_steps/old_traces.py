@@ -32,15 +32,23 @@ class _Uncounted(dict[int, Any]):
         return None, None
 
 
-def _noted(fn: Any) -> tuple[dict[Any, int | None], Any]:
-    """Return the dict in which the hash of a function is recorded, and the function's key in it.
+def note_call(fn: Any) -> bool:
+    """Record the values that a function reads now; return False if they have ever differed."""
+    return _note(fn, _key_of(fn))
 
-    JAX takes two bound methods of one object and one function for the same function, since they are
-    equal. Raises TypeError if the function or the object takes no weak reference.
+
+def note_calls(reading: Reading, max_words: int = MAX_WORDS) -> None:
+    """Record the values that each function in a reading reads now: JAX may trace any of them.
+
+    When their keys have `max_words` together, record any values for the remaining functions:
+    without a limit, 100 hooks that each lead to all of a large trainer took 8 s.
     """
-    is_method = isinstance(fn, types.MethodType)
-    owner, key = (fn.__self__, token_of(fn.__func__)) if is_method else (fn, None)
-    return _first.setdefault(owner, {}), key
+    words = 0
+    for function, place in map(_traced, reading.objects):
+        if place:
+            key = _key_of(function) if words < max_words else None
+            words += len(key or ())
+            _note(function, key)
 
 
 def _key_of(fn: Any) -> tuple[Hashable, ...]:
@@ -50,41 +58,20 @@ def _key_of(fn: Any) -> tuple[Hashable, ...]:
     return read(**how, library_cells=_Uncounted()).key
 
 
-def _note(fn: Any, now: int | None) -> bool:
-    """Record the hash of the values that a function reads; return False if it has ever differed."""
+def _note(fn: Any, key: tuple[Hashable, ...] | None) -> bool:
+    """Record the key of what a function reads, None for any values; return False if it differs."""
+    now = None if key is None else hash(key)
     try:
-        known, key = _noted(fn)
+        # JAX takes two bound methods of one object and one function for the same function.
+        is_method = isinstance(fn, types.MethodType)
+        owner, name = (fn.__self__, token_of(fn.__func__)) if is_method else (fn, None)
+        known = _first.setdefault(owner, {})
     except TypeError:  # JAX needs a weak reference too, and so keeps no trace
         return True
-    first = known.setdefault(key, now)
+    first = known.setdefault(name, now)
     if first != now:
-        known[key] = None  # and stays None: JAX may have traced with the old or the new values
+        known[name] = None  # and stays None: JAX may have traced with the old or the new values
     return first == now
-
-
-def note_call(fn: Any) -> bool:
-    """Record the values that a function reads now; return False if they have ever differed."""
-    return _note(fn, hash(_key_of(fn)))
-
-
-def note_calls(reading: Reading) -> None:
-    """Record the values that each function in a reading reads now: JAX may trace any of them."""
-    words = 0
-    for function in _functions_in(reading):
-        # Without a limit, 100 hooks that each lead to all of a large trainer took 8 s.
-        key = _key_of(function) if words < MAX_WORDS else None
-        words += len(key or ())
-        _note(function, hash(key) if key else None)
-
-
-def forget_calls(reading: Reading) -> None:
-    """Record that JAX may have traced the functions in a reading with any values."""
-    for function in _functions_in(reading):
-        _note(function, None)
-
-
-def _functions_in(reading: Reading) -> list[Any]:
-    return [function for function, place in map(_traced, reading.objects) if place]
 
 
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ import jax.tree_util as jtu
 
 from .._identity import (
     KEEPS,
+    MAX_WORDS,
     NUMPY,
     Copy,
     Reading,
@@ -44,8 +45,8 @@ from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument, is_with_any
-from .old_traces import forget_calls, has_old_trace, note_call, note_calls, traced_inside
-from .templates import Template, template_of
+from .old_traces import has_old_trace, note_call, note_calls, traced_inside
+from .templates import filled, template_of
 
 
 class Jitted(Protocol):
@@ -72,7 +73,7 @@ class Program:
 
     bytes = 0  # the size of its constants
     inside: tuple[int, ...]  # indices in `Reading.objects` of functions that JAX may have traced
-    template: Template  # the template of the structure of its output
+    template: Any  # its output's structure, as `template_of` returns it
 
     def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
         mark = self.mark = object()
@@ -374,7 +375,7 @@ def _started(
         note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
         # Outside of the context, JAX also uses the traces that it made inside.
-        (forget_calls if context else note_calls)(reading)
+        note_calls(reading, 0 if context else MAX_WORDS)
         return None, None
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
     given = _arrays_in(args, kwargs) if arrays else []
@@ -393,7 +394,7 @@ def _started(
         if structure != program.structure:
             note_not_shared(fn, _UNEQUAL)
             return None, None
-        keep(use := _Use(program, captured, program.template.filled(reading.objects)))
+        keep(use := _Use(program, captured, filled(program.template, reading.objects)))
         result = use(jitted, args, kwargs)
         if result is not _UNTRACED:
             return use, result

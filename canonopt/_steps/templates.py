@@ -32,38 +32,32 @@ class _Other(Exception):
     """Raised for a mutable object or a function that was not read."""
 
 
-@attrs.frozen(eq=False)
-class Template:
-    """A structure with a `_Slot` in the place of each object that belongs to one call."""
+def template_of(structure: Any, objects: Sequence[Any]) -> Any:
+    """Return a structure with a `_Slot` for each object that belongs to one call.
 
-    structure: Any
-    has_slots: bool
-
-    def filled(self, objects: Sequence[Any]) -> Any:
-        """Return the structure with these objects in the slots."""
-        if not self.has_slots:
-            return self.structure
-        return _swapped(self.structure, lambda v: objects[v.place] if type(v) is _Slot else v)
-
-
-def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
-    """Return the template of a structure; None if it holds a mutable object not in `objects`."""
+    Returns None if the structure holds a mutable object or a function that is not in `objects`.
+    """
     places = {id(value): i for i, value in enumerate(objects)}
 
     def swap(value: Any) -> Any:
-        place, kind = places.get(id(value)), type(value)
-        is_known = is_record(kind) or hasattr(kind, "__canonicalized__")  # has parts, or is ours
-        if place is None and not (is_known or _is_immutable(value)):
-            raise _Other
-        if place is None or isinstance(value, type) or _is_immutable(value):
+        if _is_immutable(value):
             return value
-        return _Slot(place)
+        place, kind = places.get(id(value)), type(value)
+        if place is not None:
+            return value if isinstance(value, type) else _Slot(place)
+        if is_record(kind) or hasattr(kind, "__canonicalized__"):  # has parts, or is ours
+            return value
+        raise _Other
 
     try:
-        made = _swapped(structure, swap)
+        return _swapped(structure, swap)
     except _Other:
         return None
-    return Template(made, made is not structure)
+
+
+def filled(template: Any, objects: Sequence[Any]) -> Any:
+    """Return the structure of a template, with these objects in the slots."""
+    return _swapped(template, lambda v: objects[v.place] if type(v) is _Slot else v)
 
 
 def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
