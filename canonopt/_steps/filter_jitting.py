@@ -19,7 +19,8 @@ import jax.tree_util as jtu
 
 from .._identity import read_call
 from .._jax_internals.equinox_errors import HidingFailedCallbacks, error_of_equinox
-from .._jax_internals.functions import Jitted, innermost
+from .._jax_internals.functions import Jitted as JaxJitted
+from .._jax_internals.functions import innermost
 from .._jax_internals.jaxprs import is_program, values_in
 from .._jax_internals.options import bare_parameters, stand_at
 from .._jax_internals.tracing import NotTraced
@@ -27,7 +28,7 @@ from .._python_internals.weak import new_token
 from .jitting import NOT_GIVEN
 from .old_traces import note_calls
 from .partition import Static, cut, cut_output, restored
-from .programs import Calls, is_debugging, known_of
+from .programs import MAX_KINDS, Calls, Jitted, is_debugging, known_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -211,9 +212,8 @@ class Compiled:
 # A callable of these types has its own programs. Others are cut into arrays and a static rest.
 _FUNCTIONS = (
     *(types.FunctionType, types.MethodType, functools.partial),
-    *(Jitted, jax.custom_jvp, jax.custom_vjp),
+    *(JaxJitted, jax.custom_jvp, jax.custom_vjp),
 )
-_MAX_STATICS = 4096  # JAX also remembers this many calls of one function
 
 
 def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function":
@@ -266,7 +266,7 @@ class _Function:
         self.key = new_token().to_bytes(8, "little")
         self._quietly = _no_warnings if donate.startswith("all") else contextlib.nullcontext
         # Calls with equal static parts share one `Calls`.
-        self.calls_of = functools.lru_cache(_MAX_STATICS)(lambda _: Calls())
+        self.calls_of = functools.lru_cache(MAX_KINDS)(lambda _: Calls())
 
         def call(kept: list[Any], donated: list[Any], rest: Any = None) -> Any:
             __tracebackhide__ = True
@@ -343,10 +343,8 @@ class _Rest:
         return self.static
 
 
-class _Call:
+class _Call(Jitted):
     """A function with the static part of the arguments of one call."""
-
-    statics: frozenset[int | str] = frozenset()
 
     def __init__(self, function: _Function, fun: Any, static: Static) -> None:
         self.fn, self.beside = fun if function.is_whole else None, (_Rest(function.key, static),)

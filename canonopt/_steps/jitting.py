@@ -12,7 +12,7 @@ from .._identity import read_call
 from .._jax_internals.functions import statics_of
 from ..errors import LimitError
 from .old_traces import note_calls
-from .programs import Calls, known_of, programs
+from .programs import Calls, Jitted, known_of, programs
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -86,26 +86,19 @@ class JittedFunction(Generic[P, T]):
         return f"canonopt.jit({self.__wrapped__!r})"
 
 
-class _Jitted:
+class _Jitted(Jitted):
     """A function and its options, with the programs that its calls may run."""
-
-    beside = ()
 
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         self.fn = self.wrapped = fn
         self.options = options
-        # `jax.jit` checks `fn` and the options. The result runs calls that cannot share a program.
-        self.plain: Any = jax.jit(fn, **options)
+        self.plain = jax.jit(fn, **options)  # checks `fn` and the options
         # All results of `jit` for one function and the same options share one `Calls`.
         self.calls = known_of(fn, "jit", options, Calls)
-        statics = statics_of(self.plain)
-        self.statics = statics or frozenset()
-        if statics is None:
+        if (statics := statics_of(self.plain)) is None:
             self.calls.is_plain = True
-
-    def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        __tracebackhide__ = True
-        return fn(*args, **kwargs)
+        else:
+            self.statics = statics
 
 
 NOT_GIVEN: Any = object()

@@ -12,7 +12,7 @@ import functools
 import operator
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 import jax
@@ -49,20 +49,21 @@ from .old_traces import has_old_trace, note_call, note_calls, traced_inside
 from .templates import filled, template_of
 
 
-class Jitted(Protocol):
+class Jitted:
     """A function that is jitted."""
 
     fn: Any  # the function to read, and to copy with tracers in place of captured arrays
     wrapped: Callable[..., Any]  # the function for `jax.jit`, which uses its name and signature
     options: dict[str, Any]
-    plain: Any  # the result of `jax.jit` for `wrapped`
-    statics: frozenset[int | str]  # the static arguments, by number and by name
+    plain: Any  # the result of `jax.jit` for `wrapped`, for calls that cannot share a program
+    statics: frozenset[int | str] = frozenset()  # the static arguments, by number and by name
     # Other values to read with `fn`. `plain` takes them after the arguments.
-    beside: tuple[Any, ...]
+    beside: tuple[Any, ...] = ()
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fn`, which is `self.fn` or a copy of it."""
-        ...
+        __tracebackhide__ = True
+        return fn(*args, **kwargs)
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
     )
 
 
-_MAX_KINDS = 4096  # JAX also remembers this many calls of one function
+MAX_KINDS = 4096  # JAX also remembers this many calls of one function
 
 
 def is_debugging() -> bool:
@@ -286,7 +287,7 @@ class Calls:
 
     def _keep(self, kind: Hashable, use: _Use) -> None:
         """Keep a program before its first run, which may raise an error."""
-        while len(self._by_kind) >= _MAX_KINDS:
+        while len(self._by_kind) >= MAX_KINDS:
             self._by_kind.pop(next(iter(self._by_kind)), None)
         self._by_kind[kind] = use
 

@@ -135,7 +135,7 @@ def test_a_program_in_use_stays(limit):
 
 
 def test_keeps_so_many_kinds_of_arguments(monkeypatch):
-    monkeypatch.setattr("canonopt._steps.programs._MAX_KINDS", 2)
+    monkeypatch.setattr("canonopt._steps.programs.MAX_KINDS", 2)
     step = canonopt.jit(lambda x, n: x * n, static_argnums=1)
     assert [(step(2.0, n), step._cache_size())[1] for n in range(4)] == [1, 2, 2, 2]
 
