@@ -78,13 +78,16 @@ class Program:
 
     def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
         mark = self.mark = object()
+        # JAX matches the tree of `out_shardings` with the whole result, not with its leaves.
+        returns_tree = self.returns_tree = jitted.options.get("out_shardings") is not None
 
         def call(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
             tracing, _thread.tracing = _thread.tracing, None
             if tracing is None or tracing.mark is not mark:
                 raise NotTraced
-            return tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
+            result, leaves = tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
+            return result if returns_tree else leaves
 
         # Reports call these two functions.
         vars(call)["__canonical_call__"] = _users_call
@@ -93,13 +96,7 @@ class Program:
         options = {**jitted.options, **(argument_options(jitted.plain) or {})}
         self.call = jit_with_captured(call, jitted.wrapped, options)
         self.structure = structure  # the structure of the arguments in its trace
-        self.returns_tree = _returns_tree(jitted)
         self.pinned = pinned  # the objects whose ids are in the key
-
-
-def _returns_tree(jitted: Jitted) -> bool:
-    """Return True if `out_shardings` is given: JAX matches its tree with the whole result."""
-    return jitted.options.get("out_shardings") is not None
 
 
 def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -149,7 +146,10 @@ class _Tracing:
     output: Any = None  # the structure of the function's result
     copy: Any = None
 
-    def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(
+        self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Return the function's result, and its leaves."""
         __tracebackhide__ = True
         fn = self.jitted.fn
         if tracers:  # without arrays, nothing needs a copy
@@ -164,9 +164,9 @@ class _Tracing:
             for leaf in leaves:
                 jax.typeof(leaf)
         except TypeError:
-            return result  # JAX refuses the leaf, with an error that says where it is
+            return result, result  # JAX refuses the leaf, with an error that says where it is
         self.output = output
-        return result if _returns_tree(self.jitted) else leaves
+        return result, leaves
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -201,7 +201,13 @@ class _Use:
         except (ValueError, RuntimeError) as error:
             for array in self.captured.get(CAPTURED, ()):
                 if not isinstance(array, jax.core.Tracer) and array.is_deleted():
-                    raise _deleted(jitted, array) from error
+                    raise DeletedArrayError(
+                        f"{name_of(jitted.wrapped)} captures a {array.dtype.name}{[*array.shape]} "
+                        "array that has been deleted or donated. `jax.jit` copies captured arrays "
+                        "into each program, but `canonopt.jit` passes them to the program at each "
+                        "call.",
+                        "Capture a copy: `jnp.copy(array)`.",
+                    ) from error
             raise
         finally:
             _thread.jitted = outer
@@ -214,15 +220,6 @@ _UNTRACED: Any = object()
 
 def _as_keyword(arrays: Sequence[Any]) -> dict[str, Any]:
     return {CAPTURED: tuple(arrays)} if arrays else {}
-
-
-def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
-    return DeletedArrayError(
-        f"{name_of(jitted.wrapped)} captures a {array.dtype.name}{[*array.shape]} array that has "
-        f"been deleted or donated. `jax.jit` copies captured arrays into each program, but "
-        f"`canonopt.jit` passes them to the program at each call.",
-        "Capture a copy: `jnp.copy(array)`.",
-    )
 
 
 MAX_KINDS = 4096  # JAX also remembers this many calls of one function
@@ -279,10 +276,78 @@ class Calls:
             return use, result
         if self.is_plain:
             return None, None
-        use, result = _started(kind, jitted, args, kwargs, functools.partial(self._keep, kind))
+        use, result = self._started(kind, jitted, args, kwargs)
         self.is_plain = use is None
         if use is None:
             self._by_kind.pop(kind, None)
+        return use, result
+
+    def _started(
+        self, kind: Any, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[_Use | None, Any]:
+        """Return the same for the first call of a kind: look for a shared program, or trace one."""
+        __tracebackhide__ = True
+        avals, structure, static, _ = kind
+        fn, options = jitted.fn, jitted.options
+        given = ((name, *jtu.tree_flatten(option)) for name, option in sorted(options.items()))
+        beside = (*jitted.beside, structure, *static, *given)
+        reading = read_call(fn, beside)
+        arrays = reading.arrays
+        dimensions = bound_dimensions() if reading.reads_dimensions else None
+        key = (reading.key, avals, whole_context(), dimensions)
+        reason = NUMPY.format("jnp.asarray for it") if reading.has_numpy else _not_shared.get(key)
+        context = entered_context()
+        if any(type(v).__hash__ is object.__hash__ and not is_in_place(v) for *_, v in static):
+            reason = _STATIC
+        elif arrays and "in_shardings" in options:
+            reason = _SHARDINGS
+        elif context:
+            reason = _ENTERED.format(context)
+        if reason is not None:
+            note_not_shared(fn, reason)
+        if reason is not None or not reading.is_comparable:
+            # Outside of the context, JAX also uses the traces that it made inside.
+            note_calls(reading, 0 if context else MAX_WORDS)
+            return None, None
+        donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
+        given = _arrays_in(args, kwargs) if arrays else []
+        with jax.ensure_compile_time_eval():  # copy arrays now, even if an outer function is traced
+            lifted = [as_argument(array, given, donates) for array in arrays]
+        if any(array is None for array in lifted):
+            note_not_shared(fn, _PLACED)
+            return None, None
+        captured = _as_keyword(lifted)
+        if not arrays:  # with arrays, JAX traces a copy of the function
+            note_call(fn)
+        if (program := programs.get(key)) is not None:
+            if has_old_trace(program.inside, reading):
+                note_not_shared(fn, _OLD)
+                return None, None
+            if structure != program.structure:
+                note_not_shared(fn, _UNEQUAL)
+                return None, None
+            output = filled(program.template, reading.objects)
+            self._keep(kind, use := _Use(program, captured, output))
+            result = use(jitted, args, kwargs)
+            if result is not _UNTRACED:
+                return use, result
+            programs.discard(key, program)  # JAX has forgotten its trace
+        program = Program(jitted, structure, reading.pinned)
+        reason, output = _trace(program, jitted, beside, reading, (args, {**captured, **kwargs}))
+        if reason is not None:
+            _not_shared.setdefault(key, reason)
+            note_not_shared(fn, reason)
+        if output is None:
+            return None, None
+        if has_old_trace(program.inside, reading):
+            note_not_shared(fn, _OLD)
+        elif reason is None:
+            programs.setdefault(key, program)
+        self._keep(kind, use := _Use(program, captured, output))
+        result = use(jitted, args, kwargs)
+        if result is _UNTRACED:  # JAX has kept no trace
+            programs.discard(key, program)
+            return None, None
         return use, result
 
     def _keep(self, kind: Hashable, use: _Use) -> None:
@@ -341,82 +406,7 @@ def known_of(
         return make()
 
 
-# --- the first call with arguments of a kind ------------------------------------------------------
-
-
-def _started(
-    kind: Any,
-    jitted: Jitted,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    keep: Callable[[_Use], None],
-) -> tuple[_Use | None, Any]:
-    """Return the program for the first call with arguments of this kind, and the call's result.
-
-    Returns None twice if `jax.jit` is to run the call.
-    """
-    __tracebackhide__ = True
-    avals, structure, static, _ = kind
-    fn, options = jitted.fn, jitted.options
-    given = ((name, *jtu.tree_flatten(option)) for name, option in sorted(options.items()))
-    beside = (*jitted.beside, structure, *static, *given)
-    reading = read_call(fn, beside)
-    arrays = reading.arrays
-    dimensions = bound_dimensions() if reading.reads_dimensions else None
-    key = (reading.key, avals, whole_context(), dimensions)
-    reason = NUMPY.format("jnp.asarray for it") if reading.has_numpy else _not_shared.get(key)
-    context = entered_context()
-    if any(type(v).__hash__ is object.__hash__ and not is_in_place(v) for *_, v in static):
-        reason = _STATIC
-    elif arrays and "in_shardings" in options:
-        reason = _SHARDINGS
-    elif context:
-        reason = _ENTERED.format(context)
-    if reason is not None:
-        note_not_shared(fn, reason)
-    if reason is not None or not reading.is_comparable:
-        # Outside of the context, JAX also uses the traces that it made inside.
-        note_calls(reading, 0 if context else MAX_WORDS)
-        return None, None
-    donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
-    given = _arrays_in(args, kwargs) if arrays else []
-    with jax.ensure_compile_time_eval():  # copy arrays now, even if an outer function is traced
-        lifted = [as_argument(array, given, donates) for array in arrays]
-    if any(array is None for array in lifted):
-        note_not_shared(fn, _PLACED)
-        return None, None
-    captured = _as_keyword(lifted)
-    if not arrays:  # with arrays, JAX traces a copy of the function
-        note_call(fn)
-    if (program := programs.get(key)) is not None:
-        if has_old_trace(program.inside, reading):
-            note_not_shared(fn, _OLD)
-            return None, None
-        if structure != program.structure:
-            note_not_shared(fn, _UNEQUAL)
-            return None, None
-        keep(use := _Use(program, captured, filled(program.template, reading.objects)))
-        result = use(jitted, args, kwargs)
-        if result is not _UNTRACED:
-            return use, result
-        programs.discard(key, program)  # JAX has forgotten its trace
-    program = Program(jitted, structure, reading.pinned)
-    reason, output = _trace(program, jitted, beside, reading, (args, {**captured, **kwargs}))
-    if reason is not None:
-        _not_shared.setdefault(key, reason)
-        note_not_shared(fn, reason)
-    if output is None:
-        return None, None
-    if has_old_trace(program.inside, reading):
-        note_not_shared(fn, _OLD)
-    elif reason is None:
-        programs.setdefault(key, program)
-    keep(use := _Use(program, captured, output))
-    result = use(jitted, args, kwargs)
-    if result is _UNTRACED:  # JAX has kept no trace
-        programs.discard(key, program)
-        return None, None
-    return use, result
+# --- the first trace of a program -----------------------------------------------------------------
 
 
 def _trace(
