@@ -27,7 +27,7 @@ from .._jax_internals.tracing import NotTraced
 from .._python_internals.weak import new_token
 from .jitting import NOT_GIVEN
 from .old_traces import note_calls
-from .partition import Static, cut, cut_output, restored
+from .partition import HoldsStatic, Static, cut, cut_output, restored
 from .programs import MAX_KINDS, Calls, Jitted, is_debugging, known_of
 
 P = ParamSpec("P")
@@ -149,11 +149,35 @@ class _FilterJitted(eqx.Module):
         __tracebackhide__ = True
         # `self._function` would be slower: `__getattribute__` is a Python function of Equinox.
         attributes = object.__getattribute__(self, "__dict__")
+        function, fun = attributes["_function"], attributes["_held"].fun
+        __equinox_jit_id__ = function.key  # noqa: F841, for `error_of_equinox`
+        kept, donated, static = function.split(fun, args, kwargs)
+        call = _Call(function, fun, static)
         try:
-            return attributes["_function"].call(attributes["_held"].fun, args, kwargs)
+            calls = function.calls_of(static)
+        except TypeError as error:  # a static part has no hash; JAX uses the same words
+            raise ValueError(
+                f"Non-hashable static arguments are used in a jit function: {error}"
+            ) from error
+        try:
+            with HidingFailedCallbacks(), function.quietly():
+                marker, arrays, output = calls(call, (kept, donated), {})
+                if output.may_fail is not False and not isinstance(marker, jax.core.Tracer):
+                    marker.block_until_ready()
+                    if output.may_fail is None:
+                        output.may_fail = _may_fail(calls, call, kept, donated)
+            return output.build(arrays)
         except eqx.EquinoxRuntimeError as error:
-            error.__traceback__ = None  # the traceback ends in canonopt; the message has the stack
-            raise
+            found = error
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            found = error_of_equinox(error, function.key)
+            if found is None:
+                raise
+        found.__traceback__ = None  # it ends in canonopt; the message has the stack
+        try:
+            raise found  # outside of `except`, so that the long error of XLA is not its context
+        finally:
+            del found  # or its traceback would keep this frame alive, with the arrays
 
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
         function = self._function
@@ -264,20 +288,18 @@ class _Function:
         self._signature = signature
         # A unique key, by which Equinox finds the frame where the stack of its error begins.
         self.key = new_token().to_bytes(8, "little")
-        self._quietly = _no_warnings if donate.startswith("all") else contextlib.nullcontext
+        self.quietly = _no_warnings if donate.startswith("all") else contextlib.nullcontext
         # Calls with equal static parts share one `Calls`.
         self.calls_of = functools.lru_cache(MAX_KINDS)(lambda _: Calls())
 
         def call(kept: list[Any], donated: list[Any], rest: Any = None) -> Any:
             __tracebackhide__ = True
-            return _run(find(), rest, kept, donated)
+            return _run(find(), kept, donated, rest)
 
         call.__name__, call.__qualname__ = _names_of(fn)
         vars(call)["__signature__"] = inspect.signature(call)
         stand_at(call, fn)
-        vars(call)["__call_of_user__"] = lambda kept, donated, rest: _restored(
-            find(), rest, kept, donated
-        )
+        vars(call)["__call_of_user__"] = lambda *args: _restored(find(), *args)
         self.wrapped = call
         self.plain: Any = jax.jit(call, **self.options)
 
@@ -294,37 +316,10 @@ class _Function:
         first = len(cut(args[:1])[0]) if self.donate.endswith("-except-first") else 0
         return arrays[:first], arrays[first:], static
 
-    def call(self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        __tracebackhide__ = True
-        __equinox_jit_id__ = self.key  # noqa: F841, for `error_of_equinox`
-        kept, donated, static = self.split(fun, args, kwargs)
-        call = _Call(self, fun, static)
-        try:
-            calls = self.calls_of(static)
-        except TypeError as error:  # a static part has no hash
-            raise ValueError(_NOT_HASHABLE.format(error)) from error
-        try:
-            with HidingFailedCallbacks(), self._quietly():
-                marker, arrays, output = calls(call, (kept, donated), {})
-                if output.may_fail is not False and not isinstance(marker, jax.core.Tracer):
-                    marker.block_until_ready()
-                    if output.may_fail is None:
-                        output.may_fail = _may_fail(calls, call, kept, donated)
-            return output.build(arrays)
-        except (jax.errors.JaxRuntimeError, ValueError) as error:
-            found = error_of_equinox(error, self.key)
-            if found is None:
-                raise
-        raise found  # outside of `except`, so that the long error of XLA is not its context
-
-
-# JAX uses the same words for such an error.
-_NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
-
 
 @jtu.register_static
 @attrs.frozen
-class _Rest:
+class _Rest(HoldsStatic):
     """The static part of a call, as an argument of the jitted function.
 
     JAX compares the static parts of different functions, too. Their keys differ and come first, so
@@ -333,14 +328,6 @@ class _Rest:
 
     key: bytes
     static: Static
-
-    # --- for `_identity`, which makes keys of functions, as in `partition` ----------------------
-
-    def __canonical_key__(self, _: object) -> Hashable:
-        return "static"
-
-    def __canonical_parts__(self, _: object) -> Static:
-        return self.static
 
 
 class _Call(Jitted):
@@ -352,17 +339,17 @@ class _Call(Jitted):
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
-        return _run(fn, *self.beside, *args)
+        return _run(fn, *args, *self.beside)
 
 
-def _run(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
+def _run(fn: Any, kept: list[Any], donated: list[Any], rest: _Rest) -> Any:
     __tracebackhide__ = True
-    function, args, kwargs = _restored(fn, rest, kept, donated)
+    function, args, kwargs = _restored(fn, kept, donated, rest)
     # `filter_jit` waits for this first array: unlike the others, it always comes from the program.
     return jnp.array(0), *cut_output(function(*args, **kwargs))
 
 
-def _restored(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
+def _restored(fn: Any, kept: list[Any], donated: list[Any], rest: _Rest) -> Any:
     """Return the function and the arguments of a call, given their arrays and static rest."""
     args, kwargs, tree = restored(rest.static, iter([*kept, *donated]))
     return tree if fn is None else fn, args, kwargs
