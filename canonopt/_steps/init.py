@@ -1,16 +1,44 @@
-"""`init_like_grads` and `grads_like`: optimizer states that fit the gradients of a loss."""
+"""`init_like_grads` and `grads_like`: optimizer states that fit the gradients of a loss.
 
+The key of `jax.jit` has each leaf's shape, dtype, weak type, sharding and commitment. `optim.init`
+and `optim.update` may choose them differently; then the second step is traced or compiled again.
+So the state of `optim.init` is converted until an update preserves it: a fixed point.
+"""
+
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
 import optax
+from jax.extend.core import Var, jaxpr_as_fun
+from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
+from .._jax_internals.arrays import array_text
 from .._optax_compat import is_transformation
-from ..errors import LossError, NotATransformationError
-from .fixed_point import preserved_state
+from ..errors import LossError, NotATransformationError, PlacementError, UnsettledStateError
+from .leaves import (
+    as_type,
+    devices_of,
+    is_abstract,
+    is_committed,
+    strongly_typed,
+    struct_of,
+    type_of,
+    with_sharding,
+    with_sharding_of,
+)
+
+# A widened leaf may widen another leaf in the next round. More rounds than this do not help.
+_MAX_ROUNDS = 8
+
+# The extra arguments of Optax's updates that are known from the loss.
+_FROM_LOSS: tuple[str, ...] = ("value", "grad", "value_fn", "obj_fn")
 
 
 def grads_like(
@@ -44,61 +72,6 @@ def grads_like(
     """
     _, grads = _trace(loss_fn, model, args, kwargs, has_aux)
     return _cut(model, grads)
-
-
-def _trace(
-    loss_fn: Callable[..., Any], model: Any, args: tuple, kwargs: dict[str, Any], has_aux: bool
-) -> tuple[Any, Any]:
-    """Return the loss and its gradients, as `jax.ShapeDtypeStruct`s."""
-
-    def scalar_loss(*loss_args: Any, **loss_kwargs: Any) -> Any:
-        try:
-            loss = loss_fn(*loss_args, **loss_kwargs)
-        except Exception as error:
-            error.add_note(
-                "canonopt was tracing loss_fn for shapes, as loss_fn(model, *args, **kwargs): the "
-                "arguments after loss_fn are passed on to it, such as a batch."
-            )
-            raise
-        # Checked inside the trace, before `jax.grad` can raise an error of its own.
-        _check_scalar(loss, has_aux)
-        return loss
-
-    # Equinox itself decides which leaves get a gradient: its versions differ on NumPy arrays.
-    value_and_grad = eqx.filter_value_and_grad(scalar_loss, has_aux=has_aux)
-    value, grads = eqx.filter_eval_shape(value_and_grad, model, *args, **kwargs)
-    return value[0] if has_aux else value, grads
-
-
-def _cut(model: Any, grads: Any) -> Any:
-    """Return `model` with `None` in the places where `grads` has `None`."""
-    if not jax.tree.leaves(grads):
-        raise LossError(
-            "No leaf of the model gets a gradient: the gradients have no leaves, or the model has "
-            f"no array of floats or complex numbers. The model is {eqx.tree_pformat(model)}.",
-            "Make the leaves that you train float arrays: jnp.asarray(x, jnp.float32).",
-        )
-    # JAX treats None as a node without leaves: without `is_leaf`, it would not match a leaf.
-    is_none = lambda node: node is None  # noqa: E731
-    cut = lambda grad, leaf: None if grad is None else leaf  # noqa: E731
-    return jax.tree.map(cut, grads, model, is_leaf=is_none)
-
-
-def _check_scalar(loss: Any, has_aux: bool) -> None:
-    value = loss
-    if has_aux:
-        value = loss[0] if isinstance(loss, tuple) and len(loss) == 2 else None
-    if isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value, jnp.floating):
-        return
-    first = " as the first of a pair, since has_aux=True" if has_aux else ""
-    fix = "Reduce it, as jnp.mean(...) does, or pass has_aux=True if loss_fn returns a pair."
-    if has_aux:
-        fix = "Return (loss, aux) with a scalar loss, as jnp.mean(...) returns it."
-    raise LossError(
-        f"loss_fn must return a float scalar{first}, but returned {eqx.tree_pformat(loss)}.",
-        fix,
-        path="loss_fn",
-    )
 
 
 def init_like_grads(
@@ -166,4 +139,343 @@ def init_like_grads(
     else:
         # The dtype of the loss is unknown. It matters only to an update that asks for the loss.
         loss, grads = jax.ShapeDtypeStruct((), jnp.float32), jax.eval_shape(lambda: grads)
-    return preserved_state(optim, _cut(model, grads), grads, loss, extra_args or {})
+    params = _cut(model, grads)
+    sharding = _sharding_of_scalars(params)
+    grads = jax.tree.map(with_sharding_of, grads, params)
+    return _preserved_state(_Update(optim, params, grads, loss, extra_args or {}), params, sharding)
+
+
+# --- the loss, traced for shapes --------------------------------------------------------------
+
+
+def _trace(
+    loss_fn: Callable[..., Any], model: Any, args: tuple, kwargs: dict[str, Any], has_aux: bool
+) -> tuple[Any, Any]:
+    """Return the loss and its gradients, as `jax.ShapeDtypeStruct`s."""
+
+    def scalar_loss(*loss_args: Any, **loss_kwargs: Any) -> Any:
+        try:
+            loss = loss_fn(*loss_args, **loss_kwargs)
+        except Exception as error:
+            error.add_note(
+                "canonopt was tracing loss_fn for shapes, as loss_fn(model, *args, **kwargs): the "
+                "arguments after loss_fn are passed on to it, such as a batch."
+            )
+            raise
+        # Checked inside the trace, before `jax.grad` can raise an error of its own.
+        _check_scalar(loss, has_aux)
+        return loss
+
+    # Equinox itself decides which leaves get a gradient: its versions differ on NumPy arrays.
+    value_and_grad = eqx.filter_value_and_grad(scalar_loss, has_aux=has_aux)
+    value, grads = eqx.filter_eval_shape(value_and_grad, model, *args, **kwargs)
+    return value[0] if has_aux else value, grads
+
+
+def _cut(model: Any, grads: Any) -> Any:
+    """Return `model` with `None` in the places where `grads` has `None`."""
+    if not jax.tree.leaves(grads):
+        raise LossError(
+            "No leaf of the model gets a gradient: the gradients have no leaves, or the model has "
+            f"no array of floats or complex numbers. The model is {eqx.tree_pformat(model)}.",
+            "Make the leaves that you train float arrays: jnp.asarray(x, jnp.float32).",
+        )
+    # JAX treats None as a node without leaves: without `is_leaf`, it would not match a leaf.
+    is_none = lambda node: node is None  # noqa: E731
+    cut = lambda grad, leaf: None if grad is None else leaf  # noqa: E731
+    return jax.tree.map(cut, grads, model, is_leaf=is_none)
+
+
+def _check_scalar(loss: Any, has_aux: bool) -> None:
+    value = loss
+    if has_aux:
+        value = loss[0] if isinstance(loss, tuple) and len(loss) == 2 else None
+    if isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value, jnp.floating):
+        return
+    first = " as the first of a pair, since has_aux=True" if has_aux else ""
+    fix = "Reduce it, as jnp.mean(...) does, or pass has_aux=True if loss_fn returns a pair."
+    if has_aux:
+        fix = "Return (loss, aux) with a scalar loss, as jnp.mean(...) returns it."
+    raise LossError(
+        f"loss_fn must return a float scalar{first}, but returned {eqx.tree_pformat(loss)}.",
+        fix,
+        path="loss_fn",
+    )
+
+
+# --- the state --------------------------------------------------------------------------------
+
+
+def _preserved_state(update: "_Update", params: Any, sharding: Sharding | None) -> optax.OptState:
+    """Return a state for `params` whose structure, types and shardings an update preserves.
+
+    If some of `params` are `jax.ShapeDtypeStruct`s, so are the leaves of the state: nothing is
+    allocated. Scalars of the state get the given sharding.
+    """
+    if isinstance(sharding, NamedSharding):
+        return _state_on_mesh(update, params, sharding)
+    if is_abstract(params):
+        state = _traced_init(update, params).out_info
+        state = jax.tree.map(lambda leaf: with_sharding(leaf, sharding), state)
+        return _preserved_types(update, state)[0]
+    state = update.optim.init(params)
+    if sharding is not None:
+        put = lambda leaf: leaf if is_committed(leaf) else jax.device_put(leaf, sharding)  # noqa: E731
+        state = jax.tree.map(put, state)
+    types, _ = _preserved_types(update, jax.tree.map(struct_of, state))
+    leaves, structure = jax.tree.flatten(state)
+    del state
+    # Leaves are widened one by one, so that a narrow leaf is freed before the next is widened.
+    for i, wanted in enumerate(jax.tree.leaves(types)):
+        leaves[i] = as_type(leaves[i], wanted)
+    return jax.tree.unflatten(structure, leaves)
+
+
+# --- types ------------------------------------------------------------------------------------
+
+
+def _preserved_types(update: "_Update", initial: Any) -> tuple[Any, jax.stages.Traced]:
+    """Return the types that an update preserves, starting from `initial`, and its trace."""
+    # Weak types come from an `init` that writes a constant, and seldom survive an update.
+    types = jax.tree.map(strongly_typed, initial)
+    rounds = 0
+    while True:
+        rounds += 1
+        traced = update.trace(types)
+        after = traced.out_info
+        if jax.tree.structure(after) != jax.tree.structure(types):
+            raise _unsettled(types, after)
+        if _types(after) == _types(types):
+            return types, traced
+        wider = jax.tree.map(_wider, initial, types, after)
+        if rounds == _MAX_ROUNDS or _types(wider) == _types(types):
+            raise _unsettled(types, after)
+        types = wider
+
+
+def _types(tree: Any) -> list[Any]:
+    return list(map(type_of, jax.tree.leaves(tree)))
+
+
+def _wider(initial: Any, before: Any, after: Any) -> Any:
+    """Return the type to try next. It can hold every value of the type `before`."""
+    if after.weak_type:  # an update preserves a weak type only if `init` returns one
+        return initial if initial.weak_type else before
+    if before.shape != after.shape or not _holds(after.dtype, before.dtype):
+        return before
+    return jax.ShapeDtypeStruct(after.shape, after.dtype, sharding=before.sharding)
+
+
+def _holds(wide: Any, narrow: Any) -> bool:
+    if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in (wide, narrow)):
+        return wide == narrow  # JAX does not promote random keys
+    try:
+        with jax.numpy_dtype_promotion("standard"):
+            return jnp.promote_types(narrow, wide) == wide
+    except ValueError:  # JAX does not promote float8 types
+        return np.can_cast(narrow, wide)
+
+
+def _unsettled(before: Any, after: Any) -> UnsettledStateError:
+    old, new = (
+        {path: array_text(leaf) for path, leaf in jtu.tree_leaves_with_path(tree)}
+        for tree in (before, after)
+    )
+    pairs = {p: (old.get(p, "missing"), new.get(p, "missing")) for p in {**old, **new}}
+    changes = {p: pair for p, pair in pairs.items() if pair[0] != pair[1]}
+    structures = str(jax.tree.structure(before)), str(jax.tree.structure(after))
+    changes = changes or {(): structures}  # leaves agree, but containers differ
+    what, fix = "types", "Make `init` and `update` of the transformation agree on these leaves."
+    if structures[0] != structures[1]:
+        what, fix = "structure", "Make `init` of the transformation return what `update` returns."
+    head = f"The update changes the {what} of its own state, so the second step is traced again:"
+    lines = [f"  {a} -> {b} @ opt_state{jtu.keystr(path)}" for path, (a, b) in changes.items()]
+    path, (one, other) = next(iter(changes.items()))
+    path = f"opt_state{jtu.keystr(path)}"
+    return UnsettledStateError("\n".join((head, *lines)), fix, path=path, before=one, after=other)
+
+
+# --- shardings --------------------------------------------------------------------------------
+
+
+def _sharding_of_scalars(params: Any) -> Sharding | None:
+    """Return the sharding for scalars of the state; None if the parameters do not determine it.
+
+    Raises `PlacementError` if no program can take the parameters together.
+    """
+    # Keyed by devices, since a program can take parameters on several meshes of the same devices.
+    found: dict[tuple[Any, ...], tuple[Sharding, Any]] = {}
+    for path, leaf in jtu.tree_leaves_with_path(params):
+        if isinstance(leaf, jax.core.Tracer):  # the outer program decides its sharding
+            return None
+        if not is_committed(leaf):
+            continue
+        if isinstance(leaf.sharding, NamedSharding):
+            sharding = NamedSharding(leaf.sharding.mesh, PartitionSpec())
+        elif len(leaf.sharding.device_set) == 1:
+            sharding = SingleDeviceSharding(*leaf.sharding.device_set)
+        else:  # a sharding without a mesh implies nothing for scalars
+            return None
+        devices = devices_of(sharding)
+        earlier, _ = found.get(devices, (None, path))
+        if not isinstance(earlier, NamedSharding):  # prefer a mesh of one device to the device
+            found[devices] = sharding, path
+    if len(found) > 1:
+        places = [
+            (f"{list(map(str, devices))}", f"model{jtu.keystr(path)}")
+            for devices, (_, path) in found.items()
+        ]
+        (before, _), (after, path) = places[:2]
+        raise PlacementError(
+            "The parameters are on different devices or meshes, so no step can take them together:"
+            + "".join(f"\n  {devices} @ {path}" for devices, path in places),
+            "Put the model on one mesh, with "
+            "jax.device_put(model, NamedSharding(mesh, PartitionSpec())).",
+            path=path,
+            before=before,
+            after=after,
+        )
+    return next((sharding for sharding, _ in found.values()), None)
+
+
+def _known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding | None]:
+    """Return the sharding of each leaf of the state; None where only the compiler knows it.
+
+    A leaf gets the sharding of a parameter if its path ends with the parameter's path, and their
+    shapes agree. Any other leaf with one element gets the sharding `scalars`.
+    """
+    params_at = {path: leaf for path, leaf in jtu.tree_leaves_with_path(params)}
+    depths = sorted({len(path) for path in params_at}, reverse=True)
+    shardings = []
+    for path, leaf in jtu.tree_leaves_with_path(types):
+        # The longest path comes first: one parameter's path may end with another parameter's path.
+        at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
+        match = next((param for param in at if param is not None), None)
+        if match is not None and match.shape == leaf.shape:
+            shardings.append(match.sharding if is_committed(match) else scalars)
+        else:
+            # Compare sizes, not shapes: adafactor has leaves of shape (1,) where it keeps nothing.
+            shardings.append(scalars if leaf.size == 1 else None)
+    return shardings
+
+
+# --- on a mesh --------------------------------------------------------------------------------
+
+
+def _state_on_mesh(update: "_Update", params: Any, sharding: NamedSharding) -> Any:
+    """Return the state on a mesh. A leaf is never whole on one device unless it is replicated.
+
+    Only the compiler knows the sharding that an update gives to a leaf that matches no parameter,
+    so the update is compiled if there is such a leaf.
+    """
+    init = _traced_init(update, params)
+    leaves, structure = jax.tree.flatten(init.out_info)
+    shardings = _known_shardings(init.out_info, params, sharding)
+    if None in shardings:
+        types, traced = _preserved_types(update, init.out_info)
+        chosen = jax.tree.leaves(traced.lower().compile().output_shardings)
+        # JAX compiles a leaf that depends on no parameter for a single, arbitrary device.
+        chosen = [sharding if isinstance(s, SingleDeviceSharding) else s for s in chosen]
+        shardings = [known or found for known, found in zip(shardings, chosen, strict=True)]
+    else:
+        placed = map(with_sharding, leaves, shardings)
+        types, _ = _preserved_types(update, jax.tree.unflatten(structure, placed))
+    wanted = list(map(with_sharding, jax.tree.leaves(types), shardings))
+    if not is_abstract(params):
+        wanted = _make_in_place(init, jax.tree.leaves(params), wanted)
+    return jax.tree.unflatten(structure, wanted)
+
+
+def _make_in_place(
+    init: jax.stages.Traced, params: list[Any], wanted: list[jax.ShapeDtypeStruct]
+) -> list[Any]:
+    """Return the result of `init` for `params`, each leaf made with its wanted type and sharding.
+
+    A leaf that is a parameter is not copied. One program computes all other leaves: it takes 0.3 s
+    to compile for 800 leaves.
+    """
+    jaxpr = init.jaxpr.jaxpr
+    given = dict(zip(jaxpr.invars, params, strict=True))
+    leaves = [given.get(var) if isinstance(var, Var) else None for var in jaxpr.outvars]
+    pairs = enumerate(zip(leaves, wanted, strict=True))
+    rest = [i for i, (leaf, type_) in pairs if leaf is None or struct_of(leaf) != type_]
+
+    def compute(*params: Any) -> list[Any]:
+        state = jaxpr_as_fun(init.jaxpr)(*params)
+        return [state[i] for i in rest]
+
+    if rest:
+        shardings = [wanted[i].sharding for i in rest]
+        # An `init` that is not jitted rounds after each operation. With this option, so does XLA.
+        options = {"xla_allow_excess_precision": False}
+        computed = jax.jit(compute, out_shardings=shardings, compiler_options=options)(*params)
+        for i, leaf in zip(rest, computed, strict=True):
+            leaves[i] = as_type(leaf, wanted[i])
+    return leaves
+
+
+def _traced_init(update: "_Update", params: Any) -> jax.stages.Traced:
+    try:
+        # A new lambda is needed each time, or JAX would find the trace of another call.
+        return jax.jit(lambda params: update.optim.init(params)).trace(params)
+    except Exception as error:
+        error.add_note("canonopt was tracing the init of the optimizer for shapes.")
+        raise
+
+
+# --- the update of an optimizer, traced for shapes --------------------------------------------
+
+
+class _Update:
+    """The update of an optimizer, traced for shapes.
+
+    An update does not say which extra arguments it needs: `optax.chain` and the like pass on
+    `**extra_args`, and a parameter with the default `None` may be required. So if an update fails
+    with the user's arguments alone, it gets all arguments that are known from the loss, too.
+    """
+
+    def __init__(
+        self,
+        optim: optax.GradientTransformation,
+        params: Any,
+        grads: Any,
+        loss: jax.ShapeDtypeStruct,
+        extra_args: Mapping[str, Any],
+    ) -> None:
+        # From the second step on, no leaf is weakly typed.
+        self._params = jax.tree.map(strongly_typed, params)
+        self._grads = jax.tree.map(strongly_typed, grads)
+        self._extra_args = dict(extra_args)
+        self._loss = loss
+        found = inspect.signature(optim.update).parameters
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in found.values())
+        # The update of `optax.MultiSteps` takes extra arguments, but its type does not say so.
+        self.optim = optim if takes_any else optax.with_extra_args_support(optim)
+        # Names of extra arguments from the loss: those in use, and more to try if the update fails.
+        self._names: list[str] = []
+        self._more = [name for name in _FROM_LOSS if takes_any or name in found]
+
+    def trace(self, state: Any) -> jax.stages.Traced:
+        """Return the traced update of `state`. The traced function returns only the new state."""
+
+        def state_after(grads: Any, state: Any, params: Any) -> Any:
+            # A constant can replace the loss, since only shapes are traced.
+            value = jnp.zeros((), self._loss.dtype)
+            # A line search of Optax refuses an argument that `value_fn` does not name.
+            function = lambda *_, obj_fn=None, **__: value  # noqa: E731
+            from_loss = dict(zip(_FROM_LOSS, [value, grads, function, function], strict=True))
+            extra_args = {name: from_loss[name] for name in self._names} | self._extra_args
+            return self.optim.update(grads, state, params, **extra_args)[1]
+
+        try:
+            # Not `eval_shape`, since on a mesh this trace is compiled too.
+            return jax.jit(state_after).trace(self._grads, state, self._params)
+        except Exception as error:
+            if not self._more:
+                error.add_note(
+                    "canonopt was tracing the update of the optimizer for shapes. Arguments that "
+                    "the step passes to it belong in init_like_grads(..., extra_args={...})."
+                )
+                raise
+        self._names, self._more = self._more, []
+        return self.trace(state)

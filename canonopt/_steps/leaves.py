@@ -11,10 +11,10 @@ import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from jax.sharding import NamedSharding, Sharding
 
 from .._texts import text_of
-from ..errors import PlacementError, UpdatesError
+from ..errors import UpdatesError
 
 _Model = TypeVar("_Model")
 _Path = tuple[Any, ...]
@@ -24,7 +24,7 @@ def struct_of(leaf: Any) -> jax.ShapeDtypeStruct:
     """Return the type of a leaf, with the sharding of the leaf if it is committed."""
     aval = jax.typeof(leaf)
     # The sharding of an array that is not committed is not in the key of a jit cache.
-    sharding = leaf.sharding if _is_committed(leaf) else None
+    sharding = leaf.sharding if is_committed(leaf) else None
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
 
@@ -64,7 +64,7 @@ def is_abstract(tree: Any) -> bool:
     return any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(tree))
 
 
-def _is_committed(leaf: Any) -> bool:
+def is_committed(leaf: Any) -> bool:
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf.sharding is not None
     is_concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
@@ -76,74 +76,7 @@ def with_sharding(leaf: Any, sharding: Sharding | None) -> jax.ShapeDtypeStruct:
 
 
 def with_sharding_of(grad: Any, param: Any) -> jax.ShapeDtypeStruct:
-    return with_sharding(grad, param.sharding if _is_committed(param) else None)
-
-
-def sharding_of_scalars(params: Any) -> Sharding | None:
-    """Return the sharding for scalars of the state; None if the parameters do not determine it.
-
-    Raises `PlacementError` if no program can take the parameters together.
-    """
-    # Keyed by devices, since a program can take parameters on several meshes of the same devices.
-    found: dict[tuple[Any, ...], tuple[Sharding, Any]] = {}
-    for path, leaf in jtu.tree_leaves_with_path(params):
-        if isinstance(leaf, jax.core.Tracer):  # the outer program decides its sharding
-            return None
-        if not _is_committed(leaf):
-            continue
-        if isinstance(leaf.sharding, NamedSharding):
-            sharding = NamedSharding(leaf.sharding.mesh, PartitionSpec())
-        elif len(leaf.sharding.device_set) == 1:
-            sharding = SingleDeviceSharding(*leaf.sharding.device_set)
-        else:  # a sharding without a mesh implies nothing for scalars
-            return None
-        devices = _devices(sharding)
-        earlier, _ = found.get(devices, (None, path))
-        if not isinstance(earlier, NamedSharding):  # prefer a mesh of one device to the device
-            found[devices] = sharding, path
-    if len(found) > 1:
-        places = [
-            (f"{list(map(str, devices))}", f"model{jtu.keystr(path)}")
-            for devices, (_, path) in found.items()
-        ]
-        (before, _), (after, path) = places[:2]
-        raise PlacementError(
-            "The parameters are on different devices or meshes, so no step can take them together:"
-            + "".join(f"\n  {devices} @ {path}" for devices, path in places),
-            "Put the model on one mesh, with "
-            "jax.device_put(model, NamedSharding(mesh, PartitionSpec())).",
-            path=path,
-            before=before,
-            after=after,
-        )
-    return next((sharding for sharding, _ in found.values()), None)
-
-
-def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding | None]:
-    """Return the sharding of each leaf of the state; None where only the compiler knows it.
-
-    A leaf gets the sharding of a parameter if its path ends with the parameter's path, and their
-    shapes agree. Any other leaf with one element gets the sharding `scalars`.
-    """
-    params_at = {path: leaf for path, leaf in jtu.tree_leaves_with_path(params)}
-    depths = sorted({len(path) for path in params_at}, reverse=True)
-    shardings = []
-    for path, leaf in jtu.tree_leaves_with_path(types):
-        # The longest path comes first: one parameter's path may end with another parameter's path.
-        at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
-        match = next((param for param in at if param is not None), None)
-        if match is not None and match.shape == leaf.shape:
-            shardings.append(match.sharding if _is_committed(match) else scalars)
-        else:
-            # Compare sizes, not shapes: adafactor has leaves of shape (1,) where it keeps nothing.
-            shardings.append(scalars if leaf.size == 1 else None)
-    return shardings
-
-
-def commit(state: Any, sharding: Sharding) -> Any:
-    """Return the state with each uncommitted leaf committed to `sharding`."""
-    put = lambda leaf: leaf if _is_committed(leaf) else jax.device_put(leaf, sharding)  # noqa: E731
-    return jax.tree.map(put, state)
+    return with_sharding(grad, param.sharding if is_committed(param) else None)
 
 
 # --- captured arrays --------------------------------------------------------------------------
@@ -172,11 +105,11 @@ def is_with_any(array: jax.Array, given: list[jax.Array]) -> bool:
 
     A tracer does not count, since it does not say where its array will be.
     """
-    devices = _devices(array.sharding)
-    return any(_is_committed(other) and _devices(other.sharding) == devices for other in given)
+    devices = devices_of(array.sharding)
+    return any(is_committed(other) and devices_of(other.sharding) == devices for other in given)
 
 
-def _devices(sharding: Sharding) -> tuple[Any, ...]:
+def devices_of(sharding: Sharding) -> tuple[Any, ...]:
     """Return the devices of a program that takes an array of this sharding, in the mesh's order."""
     if isinstance(sharding, NamedSharding):
         mesh: Any = sharding.mesh
