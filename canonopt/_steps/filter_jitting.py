@@ -17,7 +17,6 @@ import jax.extend.core.primitives
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._identity import read_call
 from .._jax_internals.equinox_errors import HidingFailedCallbacks, error_of_equinox
 from .._jax_internals.functions import Jitted as JaxJitted
 from .._jax_internals.functions import innermost
@@ -26,7 +25,6 @@ from .._jax_internals.options import bare_parameters, stand_at
 from .._jax_internals.tracing import NotTraced
 from .._python_internals.weak import new_token
 from .jitting import NOT_GIVEN
-from .old_traces import note_calls
 from .partition import HoldsStatic, Static, cut, cut_output, restored
 from .programs import MAX_KINDS, Calls, Jitted, is_debugging, known_of
 
@@ -182,9 +180,7 @@ class _FilterJitted(eqx.Module):
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
         function = self._function
         kept, donated, static = function.split(self.__wrapped__, args, kwargs)
-        # From now on, a call that has no program uses `jax.jit`, whose cache has `lower`'s trace.
-        note_calls(read_call(self.__wrapped__, (*args, *kwargs.values())))
-        function.calls_of(static).is_plain = True
+        function.calls_of(static).end_sharing(self.__wrapped__, args, kwargs)
         return Lowered(function.plain.lower(kept, donated, _Rest(function.key, static)), self)
 
     def __get__(self, instance: Any, owner: Any) -> Any:

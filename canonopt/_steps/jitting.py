@@ -8,10 +8,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
-from .._identity import read_call
 from .._jax_internals.functions import statics_of
 from ..errors import LimitError
-from .old_traces import note_calls
 from .programs import Calls, Jitted, known_of, programs
 
 P = ParamSpec("P")
@@ -55,8 +53,7 @@ class JittedFunction(Generic[P, T]):
 
     def _made_plain(self, args: Any, kwargs: dict[str, Any]) -> Any:
         """Return the result of `jax.jit`, and let it run each later call that has no program."""
-        note_calls(read_call(self._canonopt.fn, (*args, *kwargs.values())))
-        self._canonopt.calls.is_plain = True
+        self._canonopt.calls.end_sharing(self._canonopt.fn, args, kwargs)
         return self._canonopt.plain
 
     def clear_cache(self) -> None:

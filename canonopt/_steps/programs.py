@@ -367,6 +367,11 @@ class Calls:
                 return jitted.plain.trace(*args, *jitted.beside).jaxpr
             return use.program.call.trace(*args, **use.captured).jaxpr
 
+    def end_sharing(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Let `jax.jit` run each later call that has no program, because it traces `fn` now."""
+        note_calls(read_call(fn, (*args, *kwargs.values())))
+        self.is_plain = True
+
     def __len__(self) -> int:
         return len(self._by_kind)
 
