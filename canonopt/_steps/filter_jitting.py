@@ -149,10 +149,10 @@ class _FilterJitted(eqx.Module):
         attributes = object.__getattribute__(self, "__dict__")
         function, fun = attributes["_function"], attributes["_held"].fun
         __equinox_jit_id__ = function.key  # noqa: F841, for `error_of_equinox`
-        kept, donated, static = function.split(fun, args, kwargs)
-        call = _Call(function, fun, static)
+        kept, donated, rest = function.split(fun, args, kwargs)
+        call = _Call(function, fun, rest)
         try:
-            calls = function.calls_of(static)
+            calls = function.calls_of(rest.static)
         except TypeError as error:  # a static part has no hash; JAX uses the same words
             raise ValueError(
                 f"Non-hashable static arguments are used in a jit function: {error}"
@@ -179,9 +179,9 @@ class _FilterJitted(eqx.Module):
 
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
         function = self._function
-        kept, donated, static = function.split(self.__wrapped__, args, kwargs)
-        function.calls_of(static).end_sharing(self.__wrapped__, args, kwargs)
-        return Lowered(function.plain.lower(kept, donated, _Rest(function.key, static)), self)
+        kept, donated, rest = function.split(self.__wrapped__, args, kwargs)
+        function.calls_of(rest.static).end_sharing(self.__wrapped__, args, kwargs)
+        return Lowered(function.plain.lower(kept, donated, rest), self)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else eqx.Partial(self, instance)
@@ -221,9 +221,8 @@ class Compiled:
     _jitted: _FilterJitted
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        jitted, function = self._jitted, self._jitted._function  # noqa: SLF001
-        kept, donated, static = function.split(jitted.__wrapped__, args, kwargs)
-        _, arrays, output = self.compiled(kept, donated, _Rest(function.key, static))
+        function, fun = self._jitted._function, self._jitted.__wrapped__  # noqa: SLF001
+        _, arrays, output = self.compiled(*function.split(fun, args, kwargs))
         return output.build(arrays)
 
 
@@ -301,16 +300,17 @@ class _Function:
 
     def split(
         self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[Any], list[Any], Static]:
+    ) -> tuple[list[Any], list[Any], "_Rest"]:
         """Return the arrays to keep, the arrays to donate, and the static rest."""
         if kwargs:
             bound = self._signature.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
         arrays, static = cut((args, kwargs, None if self.is_whole else fun))
+        rest = _Rest(self.key, static)
         if self.donate == "none":
-            return arrays, [], static
+            return arrays, [], rest
         first = len(cut(args[:1])[0]) if self.donate.endswith("-except-first") else 0
-        return arrays[:first], arrays[first:], static
+        return arrays[:first], arrays[first:], rest
 
 
 @jtu.register_static
@@ -329,8 +329,8 @@ class _Rest(HoldsStatic):
 class _Call(Jitted):
     """A function with the static part of the arguments of one call."""
 
-    def __init__(self, function: _Function, fun: Any, static: Static) -> None:
-        self.fn, self.beside = fun if function.is_whole else None, (_Rest(function.key, static),)
+    def __init__(self, function: _Function, fun: Any, rest: _Rest) -> None:
+        self.fn, self.beside = fun if function.is_whole else None, (rest,)
         self.wrapped, self.options, self.plain = function.wrapped, function.options, function.plain
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
