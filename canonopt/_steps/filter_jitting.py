@@ -6,7 +6,7 @@ import inspect
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
 import attrs
@@ -260,9 +260,7 @@ class _Owner:
     """Stands for equal callable pytrees. If they hold arrays, only name and signature count."""
 
 
-@functools.lru_cache(maxsize=256)
-def _owner_of(*_: Hashable) -> _Owner:
-    return _Owner()
+_owner_of = functools.lru_cache(maxsize=256)(lambda *_: _Owner())
 
 
 class _Function:

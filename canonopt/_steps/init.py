@@ -26,12 +26,11 @@ from .leaves import (
     as_type,
     devices_of,
     is_abstract,
-    is_committed,
+    sharding_of,
     strongly_typed,
     struct_of,
-    type_of,
+    types_of,
     with_sharding,
-    with_sharding_of,
 )
 
 # A widened leaf may widen another leaf in the next round. More rounds than this do not help.
@@ -141,7 +140,7 @@ def init_like_grads(
         loss, grads = jax.ShapeDtypeStruct((), jnp.float32), jax.eval_shape(lambda: grads)
     params = _cut(model, grads)
     sharding = _sharding_of_scalars(params)
-    grads = jax.tree.map(with_sharding_of, grads, params)
+    grads = jax.tree.map(lambda grad, leaf: with_sharding(grad, sharding_of(leaf)), grads, params)
     return _preserved_state(_Update(optim, params, grads, loss, extra_args or {}), params, sharding)
 
 
@@ -220,8 +219,9 @@ def _preserved_state(update: "_Update", params: Any, sharding: Sharding | None) 
         return _preserved_types(update, state)[0]
     state = update.optim.init(params)
     if sharding is not None:
-        put = lambda leaf: leaf if is_committed(leaf) else jax.device_put(leaf, sharding)  # noqa: E731
-        state = jax.tree.map(put, state)
+        state = jax.tree.map(
+            lambda leaf: leaf if sharding_of(leaf) else jax.device_put(leaf, sharding), state
+        )
     types, _ = _preserved_types(update, jax.tree.map(struct_of, state))
     leaves, structure = jax.tree.flatten(state)
     del state
@@ -245,16 +245,12 @@ def _preserved_types(update: "_Update", initial: Any) -> tuple[Any, jax.stages.T
         after = traced.out_info
         if jax.tree.structure(after) != jax.tree.structure(types):
             raise _unsettled(types, after)
-        if _types(after) == _types(types):
+        if types_of(after) == types_of(types):
             return types, traced
         wider = jax.tree.map(_wider, initial, types, after)
-        if rounds == _MAX_ROUNDS or _types(wider) == _types(types):
+        if rounds == _MAX_ROUNDS or types_of(wider) == types_of(types):
             raise _unsettled(types, after)
         types = wider
-
-
-def _types(tree: Any) -> list[Any]:
-    return list(map(type_of, jax.tree.leaves(tree)))
 
 
 def _wider(initial: Any, before: Any, after: Any) -> Any:
@@ -308,12 +304,12 @@ def _sharding_of_scalars(params: Any) -> Sharding | None:
     for path, leaf in jtu.tree_leaves_with_path(params):
         if isinstance(leaf, jax.core.Tracer):  # the outer program decides its sharding
             return None
-        if not is_committed(leaf):
+        if (given := sharding_of(leaf)) is None:
             continue
-        if isinstance(leaf.sharding, NamedSharding):
-            sharding = NamedSharding(leaf.sharding.mesh, PartitionSpec())
-        elif len(leaf.sharding.device_set) == 1:
-            sharding = SingleDeviceSharding(*leaf.sharding.device_set)
+        if isinstance(given, NamedSharding):
+            sharding = NamedSharding(given.mesh, PartitionSpec())
+        elif len(given.device_set) == 1:
+            sharding = SingleDeviceSharding(*given.device_set)
         else:  # a sharding without a mesh implies nothing for scalars
             return None
         devices = devices_of(sharding)
@@ -322,7 +318,7 @@ def _sharding_of_scalars(params: Any) -> Sharding | None:
             found[devices] = sharding, path
     if len(found) > 1:
         places = [
-            (f"{list(map(str, devices))}", f"model{jtu.keystr(path)}")
+            (str(list(map(str, devices))), f"model{jtu.keystr(path)}")
             for devices, (_, path) in found.items()
         ]
         (before, _), (after, path) = places[:2]
@@ -344,17 +340,16 @@ def _known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Shardin
     A leaf gets the sharding of a parameter if its path ends with the parameter's path, and their
     shapes agree. Any other leaf with one element gets the sharding `scalars`.
     """
-    params_at = {path: leaf for path, leaf in jtu.tree_leaves_with_path(params)}
-    depths = sorted({len(path) for path in params_at}, reverse=True)
+    params_at = dict(jtu.tree_leaves_with_path(params))
+    depths = sorted({*map(len, params_at)}, reverse=True)
     shardings = []
     for path, leaf in jtu.tree_leaves_with_path(types):
         # The longest path comes first: one parameter's path may end with another parameter's path.
         at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
         match = next((param for param in at if param is not None), None)
         if match is not None and match.shape == leaf.shape:
-            shardings.append(match.sharding if is_committed(match) else scalars)
-        else:
-            # Compare sizes, not shapes: adafactor has leaves of shape (1,) where it keeps nothing.
+            shardings.append(sharding_of(match) or scalars)
+        else:  # compare sizes, since adafactor has leaves of shape (1,) where it keeps nothing
             shardings.append(scalars if leaf.size == 1 else None)
     return shardings
 

@@ -22,10 +22,18 @@ _Path = tuple[Any, ...]
 
 def struct_of(leaf: Any) -> jax.ShapeDtypeStruct:
     """Return the type of a leaf, with the sharding of the leaf if it is committed."""
-    aval = jax.typeof(leaf)
-    # The sharding of an array that is not committed is not in the key of a jit cache.
-    sharding = leaf.sharding if is_committed(leaf) else None
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+    return with_sharding(jax.typeof(leaf), sharding_of(leaf))
+
+
+def sharding_of(leaf: Any) -> Sharding | None:
+    """Return the sharding of a leaf that is committed: the only one in the key of a jit cache."""
+    is_concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    is_known = leaf.committed if is_concrete else isinstance(leaf, jax.ShapeDtypeStruct)
+    return leaf.sharding if is_known else None
+
+
+def with_sharding(leaf: Any, sharding: Sharding | None) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type, sharding=sharding)
 
 
 def strongly_typed(leaf: Any) -> jax.ShapeDtypeStruct:
@@ -34,13 +42,16 @@ def strongly_typed(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(struct.shape, struct.dtype, sharding=struct.sharding)
 
 
-def type_of(leaf: Any) -> Any:
-    return (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))  # random keys lack it
+def types_of(tree: Any) -> list[Any]:
+    """Return the shape, the dtype and the weak type of each leaf."""
+    leaves = jax.tree.leaves(tree)
+    # Random keys have no weak type.
+    return [(leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)) for leaf in leaves]
 
 
 def as_type(leaf: Any, wanted: Any) -> Any:
     """Return `leaf` with the dtype and the weak type of `wanted`."""
-    if isinstance(leaf, jax.Array) and type_of(jax.typeof(leaf)) == type_of(wanted):
+    if isinstance(leaf, jax.Array) and types_of(jax.typeof(leaf)) == types_of(wanted):
         return leaf
     # The function `convert_element_type` cannot make an array weakly typed.
     return jax.lax.convert_element_type_p.bind(
@@ -62,21 +73,6 @@ def uncommitted(array: Any) -> jax.Array:
 def is_abstract(tree: Any) -> bool:
     """Return True if a tree has a `jax.ShapeDtypeStruct` in place of an array."""
     return any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(tree))
-
-
-def is_committed(leaf: Any) -> bool:
-    if isinstance(leaf, jax.ShapeDtypeStruct):
-        return leaf.sharding is not None
-    is_concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
-    return is_concrete and leaf.committed
-
-
-def with_sharding(leaf: Any, sharding: Sharding | None) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type, sharding=sharding)
-
-
-def with_sharding_of(grad: Any, param: Any) -> jax.ShapeDtypeStruct:
-    return with_sharding(grad, param.sharding if is_committed(param) else None)
 
 
 # --- captured arrays --------------------------------------------------------------------------
@@ -105,8 +101,8 @@ def is_with_any(array: jax.Array, given: list[jax.Array]) -> bool:
 
     A tracer does not count, since it does not say where its array will be.
     """
-    devices = devices_of(array.sharding)
-    return any(is_committed(other) and devices_of(other.sharding) == devices for other in given)
+    devices, shardings = devices_of(array.sharding), map(sharding_of, given)
+    return any(devices_of(other) == devices for other in shardings if other is not None)
 
 
 def devices_of(sharding: Sharding) -> tuple[Any, ...]:
@@ -170,7 +166,7 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
 def _updated(path: _Path, leaf: Any, update: Any) -> Any:
     if is_abstract((leaf, update)):
         total = jax.eval_shape(functools.partial(_updated, path), leaf, update)
-        return with_sharding_of(total, leaf)
+        return with_sharding(total, sharding_of(leaf))
     try:
         # `optax.apply_updates` gives the same numbers, but its results are never weakly typed.
         before = jax.typeof(jnp.asarray(leaf))
