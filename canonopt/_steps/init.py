@@ -209,14 +209,11 @@ def _preserved_state(update: "_Update", params: Any, sharding: Sharding | None) 
     """Return a state for `params` whose structure, types and shardings an update preserves.
 
     If some of `params` are `jax.ShapeDtypeStruct`s, so are the leaves of the state: nothing is
-    allocated. Scalars of the state get the given sharding.
+    allocated. Scalars of the state get the given sharding; on a mesh, no leaf is ever whole on one
+    device unless it is replicated.
     """
-    if isinstance(sharding, NamedSharding):
-        return _state_on_mesh(update, params, sharding)
-    if is_abstract(params):
-        state = _traced_init(update, params).out_info
-        state = jax.tree.map(lambda leaf: with_sharding(leaf, sharding), state)
-        return _preserved_types(update, state)[0]
+    if is_abstract(params) or isinstance(sharding, NamedSharding):
+        return _planned_state(update, params, sharding)
     state = update.optim.init(params)
     if sharding is not None:
         state = jax.tree.map(
@@ -354,19 +351,26 @@ def _known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Shardin
     return shardings
 
 
-# --- on a mesh --------------------------------------------------------------------------------
+# --- a state on a mesh, or without arrays -----------------------------------------------------
 
 
-def _state_on_mesh(update: "_Update", params: Any, sharding: NamedSharding) -> Any:
-    """Return the state on a mesh. A leaf is never whole on one device unless it is replicated.
+def _planned_state(update: "_Update", params: Any, sharding: Sharding | None) -> Any:
+    """Return the state, of which each leaf is made with its type and sharding, if it is made.
 
-    Only the compiler knows the sharding that an update gives to a leaf that matches no parameter,
-    so the update is compiled if there is such a leaf.
+    On a mesh, only the compiler knows the sharding that an update gives to a leaf that matches no
+    parameter, so the update is compiled if there is such a leaf.
     """
-    init = _traced_init(update, params)
+    try:
+        # A new lambda is needed each time, or JAX would find the trace of another call.
+        init = jax.jit(lambda params: update.optim.init(params)).trace(params)
+    except Exception as error:
+        error.add_note("canonopt was tracing the init of the optimizer for shapes.")
+        raise
     leaves, structure = jax.tree.flatten(init.out_info)
-    shardings = _known_shardings(init.out_info, params, sharding)
-    if None in shardings:
+    shardings: list[Any] = [sharding] * len(leaves)
+    if isinstance(sharding, NamedSharding):
+        shardings = _known_shardings(init.out_info, params, sharding)
+    if sharding is not None and None in shardings:
         types, traced = _preserved_types(update, init.out_info)
         chosen = jax.tree.leaves(traced.lower().compile().output_shardings)
         # JAX compiles a leaf that depends on no parameter for a single, arbitrary device.
@@ -407,15 +411,6 @@ def _make_in_place(
         for i, leaf in zip(rest, computed, strict=True):
             leaves[i] = as_type(leaf, wanted[i])
     return leaves
-
-
-def _traced_init(update: "_Update", params: Any) -> jax.stages.Traced:
-    try:
-        # A new lambda is needed each time, or JAX would find the trace of another call.
-        return jax.jit(lambda params: update.optim.init(params)).trace(params)
-    except Exception as error:
-        error.add_note("canonopt was tracing the init of the optimizer for shapes.")
-        raise
 
 
 # --- the update of an optimizer, traced for shapes --------------------------------------------
