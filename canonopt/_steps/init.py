@@ -141,7 +141,21 @@ def init_like_grads(
     params = _cut(model, grads)
     sharding = _sharding_of_scalars(params)
     grads = jax.tree.map(lambda grad, leaf: with_sharding(grad, sharding_of(leaf)), grads, params)
-    return _preserved_state(_Update(optim, params, grads, loss, extra_args or {}), params, sharding)
+    update = _Update(optim, params, grads, loss, extra_args or {})
+    if is_abstract(params) or isinstance(sharding, NamedSharding):
+        return _planned_state(update, params, sharding)
+    state = update.optim.init(params)
+    if sharding is not None:
+        state = jax.tree.map(
+            lambda leaf: leaf if sharding_of(leaf) else jax.device_put(leaf, sharding), state
+        )
+    types, _ = _preserved_types(update, jax.tree.map(struct_of, state))
+    leaves, structure = jax.tree.flatten(state)
+    del state
+    # Leaves are widened one by one, so that a narrow leaf is freed before the next is widened.
+    for i, wanted in enumerate(jax.tree.leaves(types)):
+        leaves[i] = as_type(leaves[i], wanted)
+    return jax.tree.unflatten(structure, leaves)
 
 
 # --- the loss, traced for shapes --------------------------------------------------------------
@@ -200,32 +214,6 @@ def _check_scalar(loss: Any, has_aux: bool) -> None:
         fix,
         path="loss_fn",
     )
-
-
-# --- the state --------------------------------------------------------------------------------
-
-
-def _preserved_state(update: "_Update", params: Any, sharding: Sharding | None) -> optax.OptState:
-    """Return a state for `params` whose structure, types and shardings an update preserves.
-
-    If some of `params` are `jax.ShapeDtypeStruct`s, so are the leaves of the state: nothing is
-    allocated. Scalars of the state get the given sharding; on a mesh, no leaf is ever whole on one
-    device unless it is replicated.
-    """
-    if is_abstract(params) or isinstance(sharding, NamedSharding):
-        return _planned_state(update, params, sharding)
-    state = update.optim.init(params)
-    if sharding is not None:
-        state = jax.tree.map(
-            lambda leaf: leaf if sharding_of(leaf) else jax.device_put(leaf, sharding), state
-        )
-    types, _ = _preserved_types(update, jax.tree.map(struct_of, state))
-    leaves, structure = jax.tree.flatten(state)
-    del state
-    # Leaves are widened one by one, so that a narrow leaf is freed before the next is widened.
-    for i, wanted in enumerate(jax.tree.leaves(types)):
-        leaves[i] = as_type(leaves[i], wanted)
-    return jax.tree.unflatten(structure, leaves)
 
 
 # --- types ------------------------------------------------------------------------------------
@@ -355,10 +343,11 @@ def _known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Shardin
 
 
 def _planned_state(update: "_Update", params: Any, sharding: Sharding | None) -> Any:
-    """Return the state, of which each leaf is made with its type and sharding, if it is made.
+    """Return the state on a mesh, or the types of a state that is not made.
 
-    On a mesh, only the compiler knows the sharding that an update gives to a leaf that matches no
-    parameter, so the update is compiled if there is such a leaf.
+    On a mesh, a leaf is never whole on one device unless it is replicated. Only the compiler knows
+    the sharding that an update gives to a leaf that matches no parameter, so the update is compiled
+    if there is such a leaf.
     """
     try:
         # A new lambda is needed each time, or JAX would find the trace of another call.

@@ -44,7 +44,7 @@ from .._jax_internals.tracing import NotTraced, unwatched
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
-from .leaves import as_argument, is_with_any
+from .leaves import as_argument, is_with_any, sharding_of
 from .old_traces import has_old_trace, note_call, note_calls, traced_inside
 from .templates import filled, template_of
 
@@ -184,8 +184,7 @@ class _Use:
     def _committed(self) -> Any:
         """Return a captured array that is committed, or None. Arguments must be on its devices."""
         arrays = self.captured.get(CAPTURED, ())
-        found = (a for a in arrays if not isinstance(a, jax.core.Tracer) and a.committed)
-        return next(found, None)
+        return next((array for array in arrays if sharding_of(array) is not None), None)
 
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the program; return `_UNTRACED` if it has no trace for these arguments."""
