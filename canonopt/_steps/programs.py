@@ -318,42 +318,37 @@ class Calls:
         captured = _as_keyword(lifted)
         if not arrays:  # with arrays, JAX traces a copy of the function
             note_call(fn)
-        if (program := programs.get(key)) is not None:
+        program = programs.get(key)
+        is_shared = program is not None
+        if program is not None:
             if has_old_trace(program.inside, reading):
-                note_not_shared(fn, _OLD)
-                return None, None
-            if structure != program.structure:
-                note_not_shared(fn, _UNEQUAL)
-                return None, None
-            output = filled(program.template, reading.objects)
-            self._keep(kind, use := _Use(program, captured, output))
-            result = use(jitted, args, kwargs)
-            if result is not _UNTRACED:
-                return use, result
-            programs.discard(key, program)  # JAX has forgotten its trace
-        program = Program(jitted, structure, reading.pinned)
-        reason, output = _trace(program, jitted, beside, reading, (args, {**captured, **kwargs}))
+                reason = _OLD
+            elif structure != program.structure:
+                reason = _UNEQUAL
+            output = filled(program.template, reading.objects) if reason is None else None
+        else:
+            program = Program(jitted, structure, reading.pinned)
+            given = args, {**captured, **kwargs}
+            reason, output = _trace(program, jitted, beside, reading, given)
+            if reason is not None:
+                _not_shared.setdefault(key, reason)
+            if output is not None and has_old_trace(program.inside, reading):
+                reason = _OLD
+            elif reason is None:
+                programs.setdefault(key, program)
         if reason is not None:
-            _not_shared.setdefault(key, reason)
             note_not_shared(fn, reason)
         if output is None:
             return None, None
-        if has_old_trace(program.inside, reading):
-            note_not_shared(fn, _OLD)
-        elif reason is None:
-            programs.setdefault(key, program)
-        self._keep(kind, use := _Use(program, captured, output))
-        result = use(jitted, args, kwargs)
-        if result is _UNTRACED:  # JAX has kept no trace
-            programs.discard(key, program)
-            return None, None
-        return use, result
-
-    def _keep(self, kind: Hashable, use: _Use) -> None:
-        """Keep a program before its first run, which may raise an error."""
         while len(self._by_kind) >= MAX_KINDS:
             self._by_kind.pop(next(iter(self._by_kind)), None)
-        self._by_kind[kind] = use
+        # Kept before its first run, which may raise an error.
+        use = self._by_kind[kind] = _Use(program, captured, output)
+        result = use(jitted, args, kwargs)
+        if result is not _UNTRACED:
+            return use, result
+        programs.discard(key, program)  # JAX has kept no trace
+        return self._started(kind, jitted, args, kwargs) if is_shared else (None, None)
 
     def jaxpr_of(self, jitted: Jitted, args: tuple[Any, ...]) -> Any:
         """Return the traced program that a call with these arguments has just run.
