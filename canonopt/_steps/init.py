@@ -200,15 +200,14 @@ def _cut(model: Any, grads: Any) -> Any:
 
 
 def _check_scalar(loss: Any, has_aux: bool) -> None:
-    value = loss
-    if has_aux:
-        value = loss[0] if isinstance(loss, tuple) and len(loss) == 2 else None
-    if isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value, jnp.floating):
-        return
-    first = " as the first of a pair, since has_aux=True" if has_aux else ""
+    value, first = loss, ""
     fix = "Reduce it, as jnp.mean(...) does, or pass has_aux=True if loss_fn returns a pair."
     if has_aux:
+        value = loss[0] if isinstance(loss, tuple) and len(loss) == 2 else None
+        first = " as the first of a pair, since has_aux=True"
         fix = "Return (loss, aux) with a scalar loss, as jnp.mean(...) returns it."
+    if isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value, jnp.floating):
+        return
     raise LossError(
         f"loss_fn must return a float scalar{first}, but returned {eqx.tree_pformat(loss)}.",
         fix,
@@ -262,17 +261,16 @@ def _unsettled(before: Any, after: Any) -> UnsettledStateError:
         {path: array_text(leaf) for path, leaf in jtu.tree_leaves_with_path(tree)}
         for tree in (before, after)
     )
-    pairs = {p: (old.get(p, "missing"), new.get(p, "missing")) for p in {**old, **new}}
-    changes = {p: pair for p, pair in pairs.items() if pair[0] != pair[1]}
+    pairs = ((path, old.get(path, "missing"), new.get(path, "missing")) for path in {**old, **new})
+    changes = [(f"opt_state{jtu.keystr(path)}", a, b) for path, a, b in pairs if a != b]
     structures = str(jax.tree.structure(before)), str(jax.tree.structure(after))
-    changes = changes or {(): structures}  # leaves agree, but containers differ
+    changes = changes or [("opt_state", *structures)]  # leaves agree, but containers differ
     what, fix = "types", "Make `init` and `update` of the transformation agree on these leaves."
     if structures[0] != structures[1]:
         what, fix = "structure", "Make `init` of the transformation return what `update` returns."
     head = f"The update changes the {what} of its own state, so the second step is traced again:"
-    lines = [f"  {a} -> {b} @ opt_state{jtu.keystr(path)}" for path, (a, b) in changes.items()]
-    path, (one, other) = next(iter(changes.items()))
-    path = f"opt_state{jtu.keystr(path)}"
+    lines = [f"  {a} -> {b} @ {path}" for path, a, b in changes]
+    path, one, other = changes[0]
     return UnsettledStateError("\n".join((head, *lines)), fix, path=path, before=one, after=other)
 
 

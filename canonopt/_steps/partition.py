@@ -317,11 +317,10 @@ class Output:
         scope: dict[str, Any] = {f"c{i}": value for i, value in enumerate(constants)}
         scope.update(new=object.__new__, set_attributes=_set_attributes, ref=weakref.ref)
         scope.update(note_known=_known.set, Known=_Known)
-        exec(_compiled("\n  ".join(lines)), scope)
+        body = "\n  ".join(lines)
+        exec(_compiled(f"def build(arrays):\n  {body}", "<canonopt>", "exec"), scope)
         return scope["build"]
 
 
-@functools.lru_cache(256)
-def _compiled(body: str) -> types.CodeType:
-    """Compile a function `build` with this body, once: 20 ms for a model of 1,000 leaves."""
-    return compile(f"def build(arrays):\n  {body}", "<canonopt>", "exec")
+# Compiling takes 20 ms for a model of 1,000 leaves.
+_compiled = functools.lru_cache(256)(compile)
