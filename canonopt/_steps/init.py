@@ -144,7 +144,7 @@ def init_like_grads(
     update = _Update(optim, params, grads, loss, extra_args or {})
     if is_abstract(params) or isinstance(sharding, NamedSharding):
         return _planned_state(update, params, sharding)
-    state = update.optim.init(params)
+    state = optim.init(params)
     if sharding is not None:
         state = jax.tree.map(
             lambda leaf: leaf if sharding_of(leaf) else jax.device_put(leaf, sharding), state

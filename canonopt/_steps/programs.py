@@ -8,6 +8,7 @@ a function runs the trace of another function only after that lookup. A function
 shown to do the same as another runs as under `jax.jit`.
 """
 
+import contextlib
 import functools
 import operator
 import threading
@@ -86,8 +87,14 @@ class Program:
             tracing, _thread.tracing = _thread.tracing, None
             if tracing is None or tracing.mark is not mark:
                 raise NotTraced
-            result, leaves = tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
-            return result if returns_tree else leaves
+            result = tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
+            leaves, output = jtu.tree_flatten(result)
+            with contextlib.suppress(TypeError):
+                for leaf in leaves:
+                    jax.typeof(leaf)
+                tracing.output = output
+                return result if returns_tree else leaves
+            return result  # JAX refuses a leaf, with an error that says where it is
 
         # Reports call these two functions.
         vars(call)["__canonical_call__"] = _users_call
@@ -146,10 +153,7 @@ class _Tracing:
     output: Any = None  # the structure of the function's result
     copy: Any = None
 
-    def run(
-        self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Any, Any]:
-        """Return the function's result, and its leaves."""
+    def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
         fn = self.jitted.fn
         if tracers:  # without arrays, nothing needs a copy
@@ -158,15 +162,7 @@ class _Tracing:
             except _UNCOPIED as error:
                 raise NotTraced from error
             fn = self.copy.made
-        result = self.jitted.run(fn, args, kwargs)
-        leaves, output = jtu.tree_flatten(result)
-        try:
-            for leaf in leaves:
-                jax.typeof(leaf)
-        except TypeError:
-            return result, result  # JAX refuses the leaf, with an error that says where it is
-        self.output = output
-        return result, leaves
+        return self.jitted.run(fn, args, kwargs)
 
 
 # --- calls ----------------------------------------------------------------------------------------
