@@ -87,7 +87,14 @@ class Program:
             tracing, _thread.tracing = _thread.tracing, None
             if tracing is None or tracing.mark is not mark:
                 raise NotTraced
-            result = tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
+            fn, tracers = tracing.jitted.fn, kwargs.pop(CAPTURED, ())
+            if tracers:  # without arrays, nothing needs a copy
+                try:
+                    tracing.copy = Copy(fn, tracing.reading, tracers)
+                except _UNCOPIED as error:
+                    raise NotTraced from error
+                fn = tracing.copy.made
+            result = tracing.jitted.run(fn, args, kwargs)
             leaves, output = jtu.tree_flatten(result)
             with contextlib.suppress(TypeError):
                 for leaf in leaves:
@@ -152,17 +159,6 @@ class _Tracing:
     reading: Reading
     output: Any = None  # the structure of the function's result
     copy: Any = None
-
-    def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        __tracebackhide__ = True
-        fn = self.jitted.fn
-        if tracers:  # without arrays, nothing needs a copy
-            try:
-                self.copy = Copy(fn, self.reading, tracers)
-            except _UNCOPIED as error:
-                raise NotTraced from error
-            fn = self.copy.made
-        return self.jitted.run(fn, args, kwargs)
 
 
 # --- calls ----------------------------------------------------------------------------------------
