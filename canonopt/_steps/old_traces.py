@@ -59,7 +59,7 @@ def _key_of(fn: Any) -> tuple[Hashable, ...]:
 
 
 def _note(fn: Any, key: tuple[Hashable, ...] | None) -> bool:
-    """Record the key of what a function reads, None for any values; return False if it differs."""
+    """Record what a function reads, None for any values; return False if it has ever differed."""
     now = None if key is None else hash(key)
     try:
         # JAX takes two bound methods of one object and one function for the same function.
