@@ -45,6 +45,7 @@ class Built:
     def __init__(self): self.rate = rate
     @classmethod
     def make(cls): return cls()
+    def again(self): return __class__()
 
 @dataclasses.dataclass(frozen=True)
 class Frozen:
@@ -696,7 +697,7 @@ def fit(t):
 yield from fit(trainer)
 yield from fit(other)
 ### methods whose names are passed to a library
-model, config, encode = Encoder(), {"method": "encode"}, "encode"
+model, config, encode, methods = Encoder(), {"method": "encode"}, "encode", {"encode": 2.0}
 class Method(enum.Enum): ENCODE = "encode"
 -> model.apply({}, x, method=encode)
 -> model.apply({}, x, method=config["method"])
@@ -704,6 +705,7 @@ class Method(enum.Enum): ENCODE = "encode"
 -> model.apply({}, x, **config)
 -> model.apply({}, x, method=Method.ENCODE.value)
 -> functools.partial(model.apply, {}, method="encode")(x)
+-> sum(w * Encoder().apply({}, x, method=m) for m, w in methods.items())
 ~ rate = 5.0
 def static(x, method): return model.apply({}, x, method=method)
 for rate in (1.0, 5.0): yield jit(static, static_argnums=1)(x, "encode")
@@ -782,6 +784,7 @@ yield from (fit(rate, {"rate": 0.5}, {"rate": 0.5}) for rate in (0.5, 0.25, 0.25
 held = Built()
 -> x * Built().rate
 -> x * held.make().rate
+-> x * held.again().rate
 -> x * (lambda: type(held)())().rate
 -> x * (lambda: held.__class__())().rate
 ~ rate = 5.0
@@ -911,13 +914,6 @@ def fit(cls):
     yield jit(lambda x: x * len(s.parameters["value"].annotation.__name__))(x)
 for kind in (float, int):
     for name in ("Scale", "Rate"): yield from fit(type(name, (kind,), {"__repr__": None}))
-### a class that its method calls
-class Made:
-    def __init__(self): self.rate = rate
-    def scale(self, x): return x * __class__().rate
-one = Made()
--> one.scale(x)
-~ rate = 5.0
 ### a set of objects has their order
 def fit(objects):
     def step(x): return functools.reduce(lambda y, one: y * one.rate + 1, set(objects), x)
@@ -937,10 +933,6 @@ class Copied:
     def __getstate__(self): ...
 one = Copied()
 -> x * copy.copy(one).rate
-~ rate = 5.0
-### a method that a dict names
-methods = {"encode": 2.0}
--> sum(w * Encoder().apply({}, x, method=m) for m, w in methods.items())
 ~ rate = 5.0
 ### what a class says to libraries
 class Text(json.JSONEncoder): item_separator = ","
