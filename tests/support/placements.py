@@ -5,6 +5,7 @@ placements for accelerators, and `tools/validate` runs both kinds and placements
 machine.
 """
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 
 from . import catalogue
-from .counting import Counted, counted
+from .counting import counted
 
 LIBRARIES = {"canonopt": canonopt, "optax": optax}
 
@@ -129,36 +130,22 @@ def prepared(
     return params, canonopt.init_like_grads(params, catalogue.loss_fn, x, optim=optim)
 
 
+_JIT = functools.partial(jax.jit, static_argnums=0)  # the optimizer is static
+
+
 def train(
-    name: str,
-    optim: optax.GradientTransformation,
-    params: Params,
+    body: Callable,
+    optim: Any,
+    model: Any,
     opt_state: Any,
+    x: jax.Array,
+    jit: Callable = _JIT,
     **jit_options: Any,
-) -> tuple[int, int]:
-    """Return the traces and compiles of four calls of a step."""
-    x = catalogue.batch()
-    return _trained(catalogue.step_for(name), optim, params, opt_state, x, **jit_options)[:2]
-
-
-def _trained(
-    body: Callable, optim: Any, params: Any, opt_state: Any, x: jax.Array, **jit_options: Any
 ) -> Trained:
-    jitted, count = counted(body, jax.jit, static_argnums=0, **jit_options)
-    return _run(jitted, count, optim, params, opt_state, x)
-
-
-def _run(
-    step: Callable, count: Counted, optim: Any, model: Any, opt_state: Any, x: jax.Array
-) -> Trained:
+    step, count = counted(body, jit, **jit_options)
     for _ in range(4):
         model, opt_state = step(optim, model, opt_state, x)
     return Trained(count.traces, count.compiles, model)
-
-
-def measure(library: str, name: str, kind: str) -> tuple[int, int]:
-    """Return the traces and compiles of one cell of the table, for `library` canonopt or optax."""
-    return trained(library, name, kind)[:2]
 
 
 def trained(library: str, name: str, kind: str, optimizer_of: str | None = None) -> Trained:
@@ -185,7 +172,7 @@ def trained(library: str, name: str, kind: str, optimizer_of: str | None = None)
     if memory is not None:
         step, on_host, options = offloaded(step, params, opt_state, memory)
         opt_state = jax.device_put(opt_state, on_host)
-    return _trained(step, optim, params, opt_state, x, **options)
+    return train(step, optim, params, opt_state, x, **options)
 
 
 def offloaded(
@@ -229,5 +216,4 @@ def _trained_equinox(library: str, name: str, optim: Any) -> Trained:
         opt_state = canonopt.init_like_grads(model, Model.loss, catalogue.batch(), optim=optim)
     else:
         opt_state = optim.init(model)
-    step, count = counted(body, eqx.filter_jit)
-    return _run(step, count, optim, model, opt_state, catalogue.batch())
+    return train(body, optim, model, opt_state, catalogue.batch(), eqx.filter_jit)
