@@ -217,7 +217,7 @@ CACHE = Reason(
     "Call it outside of the function, and pass the result as an argument.",
 )
 OLD_TRACE = Reason(
-    "may run an old trace, made before something that it reads has changed",
+    "may run an old trace, from before a change in something that it reads",
     "Leave out the inner jit, or pass what can change as an argument.",
 )
 
@@ -227,11 +227,11 @@ def mutable(value: Any, is_of_library: bool) -> Reason:
     kind = type(value).__qualname__
     why = f"is a {kind}, which may change"
     if is_of_library:
-        return Reason(why, f"Pass what is read of it, in place of the {kind}.")
+        return Reason(why, f"Pass its attributes in place of the {kind}.")
     key = "vars" if type(value).__dictoffset__ else "lambda x: x.name"
     return Reason(
         why,
-        f"Make {kind} a frozen dataclass, or pass what is read of it as an argument, or promise "
+        f"Make {kind} a frozen dataclass, or pass its attributes as arguments, or promise "
         f"that its instances do not change: canonopt.register_constant({kind}, key={key}).",
     )
 

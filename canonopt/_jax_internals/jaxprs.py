@@ -218,7 +218,7 @@ class CachedCall:
         given, args, kwargs = call
         self._trace = plain = functools.partial(trace, *args, **kwargs)
         again = attribute(given, "__canonical_trace__")
-        # True if the call is one of `canonopt.jit`, so that other functions may run the program.
+        # True for a call of a `canonopt.jit` function: other functions may run its program.
         self.is_shared = again is not None
         # `__canonical_trace__` finds the function of the present call, and its captured arrays.
         self._again = again(trace, args, kwargs) if again else lambda: (plain(), ())

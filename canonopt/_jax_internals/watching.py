@@ -469,11 +469,11 @@ class HitWatch(Watch):
             self._state.set_local(change(local))
 
     def set_global(self, hook: Any) -> None:
-        """Set the hook that JAX calls in all threads, inside of the hook of this watch."""
+        """Set JAX's hook for all threads, wrapped in the hook of this watch."""
         self._state.set_global(self._hook(hook))
 
     def set_local(self, hook: Any) -> None:
-        """Set the hook that JAX calls in this thread, inside of the hook of this watch."""
+        """Set JAX's hook for this thread, wrapped in the hook of this watch."""
         self._state.set_local(self._hook(hook))
 
     def _hook(self, hook: Any) -> Any:

@@ -152,7 +152,7 @@ def caller_of(
     is_given: Callable[[Any, Any], bool],
     kinds: tuple[type, ...],
 ) -> Caller:
-    """Return the names around the user's call that runs now; only `place` if all is library code.
+    """Return the `Caller` for the user's call now running; only `place` if all is library code.
 
     `arguments` has the value of each parameter. `is_given` compares a value of the caller with one
     of these. `kinds` are the types of the variables to keep.

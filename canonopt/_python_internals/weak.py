@@ -1,4 +1,4 @@
-"""Weak references by key: a mapping keyed by object identity, and a number for each object."""
+"""Weak references in a dict, a mapping keyed by identity, and a unique number per object."""
 
 import functools
 import itertools

@@ -303,7 +303,7 @@ class Difference(Part):
         """Return the name of the optimizer or schedule by which two values differ, or ""."""
         if self.kind == "transformation" or (self.kind == "callable" and self.before.is_of_optax):
             return self.path
-        inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
+        inside = reversed(self.parts) if self.is_function else ()  # parts such as `self.optim`
         part = next((part for part in inside if part.is_of_optax), None)
         if part is None:
             return ""

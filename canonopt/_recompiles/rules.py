@@ -184,8 +184,8 @@ RULES: list[Rule] = [
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
         lambda d: d.is_dynamic,
-        "pass {d.path} as data{d.for_dynamic}: as static data, a spec with a dynamic number "
-        "equals no other, so each one retraces",
+        "pass {d.path} as data{d.for_dynamic}: a static spec with a dynamic number equals "
+        "no other, so each one retraces",
     ),
     Rule(
         lambda d: d.parameter and d.after.is_of_int,
@@ -226,7 +226,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "callable" and d.is_same_to_canonopt,
-        "build {d.path} once, or as canonopt.hoist(function) where it is made",
+        "build {d.path} once, or wrap the function in canonopt.hoist",
         lambda d: _canonicalize(d),
     ),
     Rule(
@@ -276,8 +276,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind in _PLACES and (not d.new.in_state(d.place) or _placed(d)),
-        "put {d.root} in one place before the first call{d.and_lowered}: with one sharding, by "
-        "jax.device_put, or eqx.filter_shard for a model",
+        "put {d.root} in one place before the first call{d.and_lowered}: by jax.device_put with "
+        "one sharding, or eqx.filter_shard for a model",
         lambda d: _placed(d),
     ),
     Rule(

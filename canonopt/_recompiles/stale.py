@@ -703,7 +703,7 @@ class StaleWatch:
         known = self._functions.get(function)
         if known is None:
             if (earlier := _latest.get(function)) is not None:
-                # Each program begins as it was before its first comparison.
+                # Each begins with its first reads, and without any report.
                 both = ((j, _Program(p.first, p.has_effects, p.when)) for j, p in earlier.programs)
                 known = _Function(earlier.is_followed, programs=(*both,))
             else:

@@ -1,4 +1,4 @@
-"""Functions that build specs. `canonical` makes one; `catalogue` has one per factory of Optax."""
+"""Functions that build specs: `canonical` makes one from a factory, `catalogue` has Optax's."""
 
 import functools
 import importlib

@@ -128,7 +128,7 @@ def _refuse_operator(self: Dynamic, *others: Any) -> Any:
         return NotImplemented  # an array then calls `self.__jax_array__`
     raise DynamicSpecError(
         f"{self!r} is a leaf of a spec: arithmetic and comparisons are not defined for it.",
-        "Pass it to a factory of canonopt, or to your own under canonopt.canonical. Or compute "
+        "Pass it to a factory of canonopt, or to one made by canonopt.canonical. Or compute "
         "first: canonopt.dynamic(0.1 * rate). To read its value, write float(number), or in a "
         "trace jnp.asarray(number).",
     )

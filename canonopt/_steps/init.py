@@ -267,7 +267,7 @@ def _unsettled(before: Any, after: Any) -> UnsettledStateError:
     changes = changes or [("opt_state", *structures)]  # leaves agree, but containers differ
     what, fix = "types", "Make `init` and `update` of the transformation agree on these leaves."
     if structures[0] != structures[1]:
-        what, fix = "structure", "Make `init` of the transformation return what `update` returns."
+        what, fix = "structure", "Make `init` and `update` return states of one structure."
     head = f"The update changes the {what} of its own state, so the second step is traced again:"
     lines = [f"  {a} -> {b} @ {path}" for path, a, b in changes]
     path, one, other = changes[0]

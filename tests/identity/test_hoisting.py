@@ -447,7 +447,7 @@ return jax.custom_jvp(captured(1))
 ### ordinary instance
 return captured(Mutable())
 = its captured variable 'value', Mutable\(1\), is a Mutable, which may change\. Make Mutable a
-= frozen dataclass, or pass what is read of it as an argument, or promise that its instances do not
+= frozen dataclass, or pass its attributes as arguments, or promise that its instances do not
 = change: canonopt\.register_constant\(Mutable, key=vars\)\.
 ### hidden state
 return captured(itertools.count())
@@ -483,7 +483,7 @@ return functools.lru_cache(lambda: 2)
 = pass the result as an argument\.
 ### jitted function of a global
 return jax.jit(lambda x: x * len(STABLE))
-= it may run an old trace, made before something that it reads has changed\. Leave out
+= it may run an old trace, from before a change in something that it reads\. Leave out
 = the inner jit, or pass what can change as an argument\.
 ### large array
 return captured(np.zeros(20_000))

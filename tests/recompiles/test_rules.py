@@ -42,7 +42,7 @@ for _ in range(2): state = step(state)
 step = jax.jit(lambda x: x)
 step.lower(jnp.ones(2)).compile()
 [step(jax.device_put(jnp.ones(2), jax.devices()[i])) for i in (0, 1)]
-= hint: put x in one place before the first call, and for .lower(...): with one sharding, by jax
+= hint: put x in one place before the first call, and for .lower(...): by jax.device_put with
 ### a function that a property makes
 class Trainer:
     @property
@@ -120,7 +120,7 @@ step({"b": 1.0, "a": 2.0}), step(OrderedDict(b=1.0, a=2.0))
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):
     step(optax.chain(optax.clip(1.0), canonopt.sgd(canonopt.dynamic(lr))), jnp.ones(2))
-= as data, in an optimizer built entirely from canonopt in place of optax: as static data, a spec
+= as data, in an optimizer built entirely from canonopt in place of optax: a static spec
 ### a schedule that reads a list, in an optimizer of Optax
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 def make(rates): return canonopt.chain(optax.sgd(lambda count: rates[0]))
@@ -168,7 +168,7 @@ step = eqx.filter_jit(lambda act, x: act(x))
 for _ in range(3):
     act = lambda x: x * 2
     step(act, 1.0)
-= hint: build act once, or as canonopt.hoist(function) where it is made
+= hint: build act once, or wrap the function in canonopt.hoist
 ### a function with a rule for its derivative
 square = jax.custom_jvp(lambda x: x**2)
 square.defjvps(lambda tangent, _, x: 2 * x * tangent)
@@ -728,7 +728,7 @@ class Held:
 step = canonopt.jit(lambda held: held.x * 2)
 for _ in range(3): step(Held(jnp.ones(2), lambda x: x))
 = was traced and compiled again, twice:\n  held.fn: callable
-= hint: build held.fn once, or as canonopt.hoist(function) where it is made
+= hint: build held.fn once, or wrap the function in canonopt.hoist
 ### a method that returns an object that it makes
 @jax.tree_util.register_static
 class Info: pass

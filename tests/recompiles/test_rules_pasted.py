@@ -39,7 +39,7 @@ step = jax.jit(lambda x: x * 2)
 for i in range(2):
     step(jnp.full(8, 1.0) if i else ones)  # here
 ### a model with a lambda at one call, and another one elsewhere
-# hint: build model['f'] once, or as canonopt.hoist(function) where it is made
+# hint: build model['f'] once, or wrap the function in canonopt.hoist
 step = eqx.filter_jit(lambda model, x: model["f"](x))
 one, other = ({"f": lambda x: x * 2} for _ in range(2))
 step(one, ones)
@@ -58,7 +58,7 @@ for _ in range(2):
 ### a batch that one call does not split
 # write: batch = jax.device_put(batch, jax.sharding.NamedSharding(mesh, \
 jax.sharding.PartitionSpec('d')))
-# hint: put batch in one place before the first call: with one sharding, by jax.device_put, or \
+# hint: put batch in one place before the first call: by jax.device_put with one sharding, or \
 eqx.filter_shard for a model
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 step, mesh = jax.jit(lambda batch: batch.sum()), Mesh(jax.devices()[:2], "d")
@@ -67,7 +67,7 @@ for axes in ("d", "d", None):
     results.append(step(batch))  # here
 ### a state that is on the host from its second call on
 # write: state = jax.device_put(state, on_host)
-# hint: put state in one place before the first call: with one sharding, by jax.device_put, or \
+# hint: put state in one place before the first call: by jax.device_put with one sharding, or \
 eqx.filter_shard for a model
 step = jax.jit(lambda state: state["n"] + 0)
 on_host = everywhere.with_memory_kind("pinned_host")
@@ -76,7 +76,7 @@ for _ in range(2):
     results.append(step(state))  # here
     state = jax.device_put(state, on_host)
 ### a momentum that comes back from the host, on one device
-# hint: put momentum in one place before the first call: with one sharding, by jax.device_put, or \
+# hint: put momentum in one place before the first call: by jax.device_put with one sharding, or \
 eqx.filter_shard for a model
 step = jax.jit(lambda momentum: jax.device_put(momentum, jax.memory.Space.Device))
 on_host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
@@ -85,7 +85,7 @@ for _ in range(2):
     momentum = step(momentum)  # here
 ### a model with a function, on another device
 # write: net = eqx.filter_shard(net, jax.devices()[0])
-# hint: put model in one place before the first call: with one sharding, by jax.device_put, or \
+# hint: put model in one place before the first call: by jax.device_put with one sharding, or \
 eqx.filter_shard for a model
 class Model(eqx.Module):
     weight: jax.Array
@@ -101,7 +101,7 @@ for i in range(2):
         net = eqx.filter_shard(net, jax.devices()[0])
     results.append(step(net, np.ones(8, np.float32)))  # here
 ### a mesh that has no name where the call is
-# hint: put x in one place before the first call: with one sharding, by jax.device_put, or \
+# hint: put x in one place before the first call: by jax.device_put with one sharding, or \
 eqx.filter_shard for a model
 def placed(x, i):
     mesh = Mesh(np.array(jax.devices()), ("data",))
@@ -188,7 +188,7 @@ def fit(lr, data):
 for lr in (1e-3, 3e-3, 1e-2):
     fit(lr, np.ones(8, np.float32))
 ### a function in a frozen dataclass
-# hint: build config.act once, or as canonopt.hoist(function) where it is made
+# hint: build config.act once, or wrap the function in canonopt.hoist
 import dataclasses
 Config = dataclasses.make_dataclass("Config", ["act"], frozen=True)
 @functools.partial(jax.jit, static_argnums=0)
@@ -198,7 +198,7 @@ def step(config, x):
 for _ in range(2):
     step(Config(lambda x: x * 2), ones)  # here
 ### jitted functions that a loop of the script defines again
-# hint: build act once, or as canonopt.hoist(function) where it is made
+# hint: build act once, or wrap the function in canonopt.hoist
 @functools.partial(jax.jit, static_argnums=0)
 def step(act, x):
     return act(x)

@@ -86,8 +86,8 @@ dynamic(scheduled(0.1), 'args[1].lr') | args[1].learning_rate must be a number, 
 dynamic(scheduled(0.1), 'args[1].lr') | Name a number in it: canonopt.dynamic(spec, \
     'args[1].learning_rate.init_value').
 2 * dynamic(0.1) | canonopt.dynamic(0.1) is a leaf of a spec: arithmetic and comparisons are not
--dynamic(0.1) | under canonopt.canonical. Or compute first: canonopt.dynamic(0.1 * rate).
-optax.adam(dynamic(0.1)) | Pass it to a factory of canonopt, or to your own under canonopt.canonical
+-dynamic(0.1) | made by canonopt.canonical. Or compute first: canonopt.dynamic(0.1 * rate).
+optax.adam(dynamic(0.1)) | Pass it to a factory of canonopt, or to one made by canonopt.canonical
 adam(Frozen(dynamic(0.1))) | In learning_rate of canonopt.adam, an object holds an array or a \
     canonopt.dynamic number and is not a pytree. Pass the number as an argument of its own, or
 dynamic(0.1) > 0 | canonopt.dynamic(0.1) is a leaf of a spec

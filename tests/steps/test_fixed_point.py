@@ -247,7 +247,7 @@ CHANGING = [
     ([], lambda _: (), STRUCTURE, "  PyTreeDef([]) -> PyTreeDef(()) @ opt_state"),
 ]
 FIX = {
-    STRUCTURE: "Make `init` of the transformation return what `update` returns.",
+    STRUCTURE: "Make `init` and `update` return states of one structure.",
     TYPES: "Make `init` and `update` of the transformation agree on these leaves.",
 }
 
