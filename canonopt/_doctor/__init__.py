@@ -3,7 +3,7 @@
 `cli` reads the command line. `running` starts the command with `startup/sitecustomize` in each of
 its Python processes. There `stream` writes each trace and compile; the doctor reads them back.
 `report` makes one report, a dict, and `forms` renders it, or puts two side by side. Other
-subpackages may call `command`, as `canonopt.__main__` does.
+code may call `command`, as `canonopt.__main__` does.
 """
 
 from .cli import command as command

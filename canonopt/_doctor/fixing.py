@@ -153,7 +153,7 @@ def _kept(parents: _Parents) -> Iterator[tuple[int, str]]:
 def _uses(name: str, path: str, parents: _Parents) -> Iterator[tuple[int, str]]:
     """Yield lines where `name`, which stands for `path`, must stay Optax's, with the reason."""
     for use in parents:
-        # In any scope: a name that an import binds anywhere stands for the import everywhere.
+        # Scopes are ignored: a name that any import binds counts as that import everywhere.
         if not (isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load)):
             continue
         end: ast.expr = use

@@ -1,6 +1,6 @@
 """Render a report as text, in colors, as HTML, as JSON, as a timeline and as annotations.
 
-Two reports are compared by the cost of each function in both, and by what only the second compiled.
+`as_comparison` shows what each function cost in two runs, and what only the second compiled.
 """
 
 import io
@@ -18,6 +18,7 @@ from .report import VERSION
 
 _MAX_TOLD = 10  # maximum number of functions below the table
 _MAX_SHOWN = 8  # maximum number shown: differences of a program, and programs of a function
+# How to format what two reports have of each function.
 _COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
 
 _Dict: TypeAlias = Mapping[str, Any]
@@ -98,8 +99,8 @@ def _lines(report: _Dict, is_whole: bool) -> Iterator[_Line]:
         yield from _block(*aligned(start["rows"]), *(f"  {line}" for line in start["advice"]))
 
 
-def _block(title: str, *lines: str) -> Iterator[_Line]:
-    yield from (("", ""), (title, "bold"))
+def _block(heading: str, *lines: str) -> Iterator[_Line]:
+    yield from (("", ""), (heading, "bold"))
     for line in lines:
         yield line, "green" if line.lstrip().startswith("write: ") else ""
 
@@ -184,14 +185,14 @@ def _side_by_side(before: _Dict, after: _Dict) -> list[str]:
 
 
 def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
-    """Yield lines on the programs that only the second run compiled, and how they differ."""
+    """Yield lines on what only the second run compiled: how calls differ, and recompiles."""
     known = {_key(function): function for function in before["findings"]}
     for function in after["findings"]:
         old = known.get(_key(function), {"compiles": 0, "moments": ()})
         earlier, calls = _calls(old), _calls(function)
         new = [c for i, c in enumerate(calls) if c not in earlier and c not in calls[:i]]
-        more = function["compiles"] - old["compiles"] - len(new)
-        if not new and more <= 0:
+        repeated = function["compiles"] - old["compiles"] - len(new)
+        if not new and repeated <= 0:
             continue
         yield from ("", function["title"])
         if not earlier:
@@ -200,11 +201,11 @@ def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
             for call in new[:_MAX_SHOWN]:
                 # A program is compared with the earlier call that differs least from it.
                 found = min((differing(each, call) for each in reversed(earlier)), key=len)
-                lines = (f"  {name}: {old} -> {new}" for name, (old, new) in found.items())
+                lines = (f"  {name}: {was} -> {now}" for name, (was, now) in found.items())
                 yield from itertools.islice(lines, _MAX_SHOWN)
             if len(new) > _MAX_SHOWN:
                 yield f"  and {len(new) - _MAX_SHOWN} more programs"
-        for cause in function["causes"] if more > 0 else ():  # recompiles of the second run
+        for cause in function["causes"] if repeated > 0 else ():  # recompiles of the second run
             yield from (f"  {cause['title']}", *(f"    {line}" for line in cause["lines"]))
 
 

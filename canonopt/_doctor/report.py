@@ -19,7 +19,7 @@ _SHORT_TOO = "export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0"
 
 _Dict: TypeAlias = Mapping[str, Any]
 # A process, its log of a function or a line of code, and the records of the entries in the log.
-_Told: TypeAlias = tuple[str, FunctionLog, Sequence[_Dict]]
+_ProcessLog: TypeAlias = tuple[str, FunctionLog, Sequence[_Dict]]
 
 
 def report_on(
@@ -31,9 +31,10 @@ def report_on(
     problems: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the report on the run of a command that began at `started`, in seconds of the epoch.
+    """Return the report on the run of a command that began at `started`.
 
-    The exit status is None if another machine runs the command; `problems` make the counts wrong.
+    `started` is in seconds since the epoch. The exit status is None for `--attach-to`. `problems`
+    say why the counts are wrong.
     """
     processes = [process for process in processes if process.logs]  # those that compiled something
     found = [_function(told, started) for told in _by_function(processes)]
@@ -58,13 +59,13 @@ def report_on(
         ],
         "tried": None,  # the report on a run with canonopt's factories in the place of Optax's
     }
-    starts = (start for process in report["processes"] if (start := _start(report, process)))
+    starts = filter(None, (_start(report, process) for process in report["processes"]))
     return {**report, "start": max(starts, key=lambda start: start["seconds"], default=None)}
 
 
-def _by_function(processes: Iterable[Process]) -> list[list[_Told]]:
-    """Return what all processes told of each function or line of code."""
-    found: dict[object, list[_Told]] = {}
+def _by_function(processes: Iterable[Process]) -> list[list[_ProcessLog]]:
+    """Return the logs of all processes, for each function or line of code."""
+    found: dict[object, list[_ProcessLog]] = {}
     for process in processes:
         seen: collections.Counter[object] = collections.Counter()
         for log, moments in process.logs.items():
@@ -75,7 +76,7 @@ def _by_function(processes: Iterable[Process]) -> list[list[_Told]]:
     return [*found.values()]
 
 
-def _function(told: Sequence[_Told], started: float) -> dict[str, Any]:
+def _function(told: Sequence[_ProcessLog], started: float) -> dict[str, Any]:
     logs = {process: log for process, log, _ in told}
     counts = {
         process: {"repeated": not log.is_expected, **{name: getattr(log, name) for name in _COUNTS}}
@@ -140,7 +141,7 @@ def _stale(processes: Iterable[Process]) -> list[dict[str, Any]]:
 
 
 def _start(report: _Dict, process: _Dict) -> dict[str, Any] | None:
-    """Return how a process spent the time until its slowest function, usually the step, could run.
+    """Return how a process spent the time until its first slow function, usually the step, ran.
 
     The dict has a table of seconds, with titles in the first row, and advice to shorten the start.
     Returns None for a short start.
@@ -148,8 +149,10 @@ def _start(report: _Dict, process: _Dict) -> dict[str, Any] | None:
     functions, lines = [], []
     for each in (*report["findings"], *report["lines"]):
         own = [m for m in each["moments"] if m["compiled"] and m["process"] == process["name"]]
-        if own:
-            (lines if each["is_line"] else functions).append((each, own))
+        if own and each["is_line"]:
+            lines.append((each, own))
+        elif own:
+            functions.append((each, own))
     slowest = max((_seconds(moments[:1]) for _, moments in functions), default=0.0)
     slow = [(each, m[0]) for each, m in functions if _seconds(m[:1]) >= slowest / 2]
     if not slow:
@@ -160,7 +163,8 @@ def _start(report: _Dict, process: _Dict) -> dict[str, Any] | None:
     lines = [found for found in lines if found[1]]
     eager = [moment for _, moments in lines for moment in moments]
     others = [m for _, moments in functions for m in moments if m["time"] < end and m is not first]
-    compiling = _seconds([*eager, *others, first])
+    all_compiled = [*eager, *others, first]
+    compiling = _seconds(all_compiled)
     if compiling < _WORTH_SECONDS:
         return None
     imported, began = process["time"], process["began"]
@@ -176,7 +180,7 @@ def _start(report: _Dict, process: _Dict) -> dict[str, Any] | None:
         ("running, and everything else", "", "", "", "", f"{rest:.2f}"),
         (f"until {step['name']} could first run", "", "", "", "", f"{seconds:.2f}"),
     ]
-    advice = [*_on_lines(lines), *_on_cache(report, process, [*eager, *others, first])]
+    advice = [*_advice_on_lines(lines), *_advice_on_cache(report, process, all_compiled)]
     return {"seconds": seconds, "rows": [row for row in rows if row[1] != "0"], "advice": advice}
 
 
@@ -192,7 +196,7 @@ def _row(name: str, moments: Sequence[_Dict]) -> tuple[str, ...]:
 # Advice is given where it would save a second. Each piece shortened a start when measured.
 
 
-def _on_lines(lines: Sequence[tuple[_Dict, Sequence[_Dict]]]) -> Iterator[str]:
+def _advice_on_lines(lines: Sequence[tuple[_Dict, Sequence[_Dict]]]) -> Iterator[str]:
     for line, moments in sorted(lines, key=lambda found: -_seconds(found[1]))[:_MAX_LINES]:
         if (seconds := _seconds(moments)) >= _WORTH_SECONDS / 10:
             count = f"{len(moments)} programs" if len(moments) > 1 else "a program"
@@ -205,7 +209,7 @@ def _on_lines(lines: Sequence[tuple[_Dict, Sequence[_Dict]]]) -> Iterator[str]:
         )
 
 
-def _on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) -> Iterator[str]:
+def _advice_on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) -> Iterator[str]:
     both = (*report["findings"], *report["lines"])
     hits, misses = (sum(each[name] for each in both) for name in ("cache_hits", "cache_misses"))
     if hits or misses:

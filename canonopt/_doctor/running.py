@@ -28,7 +28,7 @@ def watched(
     """Run a command to its end, and report on it. Raises `OSError` if the command does not exist.
 
     The streams of its processes go to `folder`, by default a temporary one. `output` gets the text
-    that the command prints. If given, the command has no input: only one run could read the input.
+    that the command prints. With it, the command has no input, since only one run could read it.
     """
     with tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True) as made:
         # A process that outlives the command may still write here while the folder is removed.

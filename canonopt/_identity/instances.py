@@ -259,7 +259,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
     base, _ = _layout_of(cls)
     if is_mock(value):
         reader.stop(value, HIDDEN)
-    elif _is_by_name(reader, value, mode):
+    elif _counts_by_attributes(reader, value, mode):
         if not reader.was_seen(value, mode):
             reader.add_class(cls)
             reader.enter_mutable(value, mode, mutable(value, is_library_class(cls)))
@@ -279,8 +279,8 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             _read_state(reader, value, base, mode)
 
 
-def _is_by_name(reader: Reader, value: Any, mode: Mode) -> bool:
-    """Return True if an instance counts by the attributes that code names, or all if passed on."""
+def _counts_by_attributes(reader: Reader, value: Any, mode: Mode) -> bool:
+    """Return True if only attributes that code names count, unless it passes the instance on."""
     is_now = mode in NOW or (mode == "live" and reader.is_now)
     if not is_now and id(value) not in reader.names_of:
         return False

@@ -57,8 +57,8 @@ def read(
     if not (held or now or beside or explain) and PLAIN.issuperset(map(type, given)):
         key: list[Hashable] = []  # a `Reader` would write the same, but takes longer
         for value in given:
-            is_itself = type(value) is not float or (value and value == value)
-            key += (type(value), value if is_itself else exact(value, "given"))
+            is_exact = type(value) is not float or (value and value == value)
+            key += (type(value), value if is_exact else exact(value, "given"))
         return Reading(tuple(key))
     reader = Reader(RULES, rule_for, takes_apart, explain, max_words, library_cells)
     return reader.read(held=held, given=given, now=now, fixed=beside)
@@ -81,8 +81,8 @@ def read_call(
     cells = None if before is None else before.library_cells
     options: dict[str, Any] = {"explain": explain, "max_words": max_words, "library_cells": cells}
     reading = read(now=(fn,), beside=(*beside,), **options)
-    is_alone = reading.captures_arrays and not reading.arrays
-    if is_alone and reading.is_comparable and why_not_shared(fn) is None:
+    is_refused = reading.captures_arrays and not reading.arrays
+    if is_refused and reading.is_comparable and why_not_shared(fn) is None:
         how = reading.tells_tracers or "code may meet both the array and its copy"
         items = closure_items(fn) if isinstance(fn, types.FunctionType) else ()
         names = [name.split("'")[1] for name, part in items if isinstance(part, jax.Array)]
@@ -134,7 +134,7 @@ KEEPS = (
     "reads what can change. Pass that as an argument, or capture a number or a tuple."
 )
 
-# By function, for reports: the reason why `jit` does not share its program. For a method, the key
+# Maps each function to why `jit` does not share its program, for reports. For a method, the key
 # is the instance, with reasons by method name, because each access makes another bound method.
 _reasons: WeakIdMap[dict[str, str]] = WeakIdMap()
 

@@ -121,7 +121,8 @@ def _make_partial(partial: functools.partial, parts: Sequence[Any]) -> Any:
 
 def _make_jitted(jitted: Any, parts: Sequence[Any]) -> Any:
     if type(jitted) is not Jitted:  # from `canonopt.jit`
-        return jitted.__reduce__()[0](*parts)  # jits again with the same options
+        jit_with_same_options, _ = jitted.__reduce__()
+        return jit_with_same_options(*parts)
     options = jit_options(jitted)
     if options is None:
         raise TypeError("A jitted function whose options are unknown cannot be copied.")
@@ -277,7 +278,7 @@ class Graph:
 
 
 class Copy:
-    """A copy, `made`, of a function with `others`, such as tracers, for the arrays it captures.
+    """Copies a function to `made`, with `others`, such as tracers, for the arrays it captures.
 
     Only values that lead to one of `reading.arrays` are copied, and no original changes. If two
     functions share a captured variable, their copies share one, too.

@@ -249,8 +249,9 @@ class Reader:
         reading.captures_arrays = bool(self._arrays)
         kinds = {type(array) for array, _ in self._arrays.values()}
         # A user's abstract class may have registered the class of arrays, or look at its name.
-        for cls in (each for each in self._alive if kinds and isinstance(each, abc.ABCMeta)):
-            if not is_library_class(cls) and any(issubclass(kind, cls) for kind in kinds):
+        for cls in self._alive if kinds else ():
+            is_abstract = isinstance(cls, abc.ABCMeta) and not is_library_class(cls)
+            if is_abstract and any(issubclass(kind, cls) for kind in kinds):
                 self.note_telling(cls.__name__)
         above = leading_to(self._arrays, self._owners_of)
         # Code that meets both an object and its copy can tell them apart.
@@ -435,7 +436,8 @@ class Reader:
         for path, how in code.tells_tracers.items():
             if self.reading.tells_tracers:
                 break
-            if not (path and _is_of_library(_reached(namespace.get(path[0]), path[1:])[1])):
+            found = _reached(namespace.get(path[0]), path[1:])[1] if path else None
+            if not _is_of_library(found):
                 self.reading.tells_tracers = f"{function.__qualname__} {how}"
         # Setting an attribute always counts as storing: a class or module may keep a tracer.
         self.reading.stores |= bool(code.stores or code.sets_attributes)
@@ -696,7 +698,7 @@ class Reader:
 
 
 def _reached(value: Any, path: Iterable[str]) -> tuple[Any, Any]:
-    """Return what a path leads to from a value, and the module that has it under a name."""
+    """Return the last module on a path from a value, and what the path leads to there."""
     holder = value
     for name in path:
         if type(value) is not types.ModuleType:
@@ -710,7 +712,7 @@ def _is_of_library(value: Any) -> bool:
 
 
 def _named_by(value: Any) -> frozenset[str]:
-    """Return the attributes that a library's function names, such as methods of its arguments.
+    """Return the attributes that a function names; none for a function of a known library.
 
     Leaves out attributes that are named only in functions that `value` calls.
     """

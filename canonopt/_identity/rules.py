@@ -1,4 +1,4 @@
-"""Rules for the keys of values, by type; `rule_for` finds the rule for all other types."""
+"""Rules that write values into keys: `RULES` by type, and `rule_for` for the other types."""
 
 import collections
 import enum
@@ -303,7 +303,7 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
 
 def _set_on(jitted: Any) -> list[str]:
     """Return the attributes that were set or deleted on a result of `canonopt.jit`."""
-    if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` checks these
+    if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` checks a `Jitted`
         return []
     plain: Any = types.SimpleNamespace()
     made, own = vars(functools.update_wrapper(plain, jitted.__wrapped__)), vars(jitted)
@@ -520,7 +520,7 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add_class(kind)
         # JAX compares `static` with the static data of an earlier call, which may have changed
         # since. So mutable parts have the mode "held".
-        # Only the structure has the static data of an Equinox module, or of JAX's sparse matrices.
+        # For Equinox modules and JAX's sparse matrices, only the structure holds the containers.
         if is_module_class(kind) or kind.__module__.startswith("jax."):
             _read_static(reader, static)
         else:  # for a dict, `static` is a new list of its keys
@@ -531,7 +531,7 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _read_static(reader: Reader, static: Any) -> None:
-    """Read static data of which nobody has the containers: tuples, with dicts."""
+    """Read static data whose containers, tuples and dicts, only the structure holds."""
     if type(static) is tuple:
         reader.out.append(len(static))
         for part in static:
@@ -550,7 +550,7 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
 
     - `__canonical_key__` returns the object's item in a key, or raises `HoldsArray` if the object
         has leaves. In a mode of `NOW`, an interned object that cannot change is its own item, and
-        the program keeps it alive: with a token, the next equal object would differ if it died.
+        the program keeps it alive: an equal object made after its death would have another token.
     - `__canonical_parts__` returns values that the object has read and that can change, or values
         to read in place of the object.
     """
@@ -562,7 +562,8 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out += (value.__canonical_key__("now" if is_now else mode), len(parts))
     for part in parts:  # a copy of a spec replaces its arrays and inner specs
         is_replaced = isinstance(part, jax.Array) or hasattr(type(part), "__canonicalized__")
-        reader.add(part, "held" if not is_now else mode if is_replaced else "fixed")
+        of_now: Mode = mode if is_replaced else "fixed"
+        reader.add(part, of_now if is_now else "held")
 
 
 def rule_for(value: Any) -> Rule:

@@ -56,7 +56,7 @@ def placement_text(sharding: Any) -> str:
 def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
     """Return code that makes a sharding, with `{jax}` for JAX's name; None if no code is known.
 
-    `variables` has the shardings and meshes that the code can name, by name.
+    `variables` maps names that the code can use to shardings and meshes.
     """
     for name, value in variables.items():
         if value == sharding:

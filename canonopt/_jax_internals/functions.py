@@ -119,7 +119,7 @@ def functions_inside(function: Any) -> list[Any]:
             # Equinox captures its static values in one variable, and the function is the first.
             elif outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
                 inner += captured_by(outer).get("static", ())[:1]
-        # JAX passes on a method of a `WrappedFun`, or captures one. It has the function as `f`.
+        # JAX passes on a method of a `WrappedFun`, or captures the object: its `f` is the function.
         owners = (*inner, attribute(outer, "__self__"))
         inner += [each.f for each in owners if hasattr(type(each), "call_wrapped")]
         for new in inner:
@@ -262,7 +262,7 @@ def users_function(function: Any) -> Any:
         return function
     users = [f for f in functions_inside(function) if not _is_of_library(f)]
     functions = [f for f in users if isinstance(f, types.FunctionType)]
-    return next(iter(functions + users), function)  # a method or an object if it is mapped itself
+    return next(iter(functions + users), function)  # an object or a method if there is no other
 
 
 def call_of_pmap(

@@ -141,7 +141,7 @@ def context_of_calls() -> dict[str, str]:
 
     Relies on `trace_context` and `trace_context_names` of `jax._src.config`, for the settings in
     the key of a jit cache. Returns all settings if these are gone, and with jax before 0.10, which
-    does not have the names.
+    lacks `trace_context_names`.
     """
     try:
         from jax._src import config

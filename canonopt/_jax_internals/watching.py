@@ -144,7 +144,7 @@ def users_call(given: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tu
 
     The last value says whether the call came through a `filter_jit`. Equinox passes the function
     and the arguments in three parts, each partitioned into arrays and the rest. The function that
-    `canonopt.filter_jit` gives to `jax.jit` has `__call_of_user__`, which combines its arguments.
+    `canonopt.filter_jit` gives to `jax.jit` has `__call_of_user__`, which returns the user's call.
     """
     if (of_our_jit := attribute(given, "__canonical_call__")) is not None:
         given, args, kwargs = of_our_jit(args, kwargs)
@@ -162,7 +162,7 @@ def users_call(given: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tu
 
 
 def function_called(given: Any, args: tuple) -> Any:
-    """Return the function of `users_call`, in less time."""
+    """Return the function of `users_call` in less time; for `canonopt.filter_jit`, its wrapper."""
     if (of_our_jit := attribute(given, "__canonical_call__")) is not None:
         return of_our_jit((), {})[0]
     if is_of_filter_jit(given):
@@ -372,7 +372,11 @@ def _check_misses(filter_jit: Any) -> None:
         return object()
 
     functions = (traced, called, filtered, refused)
-    watch, listener = MissWatch(), lambda _, miss: functools.partial(leave, miss())
+
+    def listener(_: Any, miss: Callable[[], Miss]) -> Callable[..., None]:
+        return functools.partial(leave, miss())
+
+    watch = MissWatch()
     watch.hears_unwatched = True
     watch.add(listener)
     # An array would start a backend.
@@ -458,7 +462,7 @@ class HitWatch(Watch):
     def _stop(self) -> None:
         from jax._src import api
 
-        self._change(_of_jax)
+        self._change(_hook_of_jax)
         if api._post_hook_state is self:
             api._post_hook_state = self._state
 
@@ -477,18 +481,20 @@ class HitWatch(Watch):
         self._state.set_local(self._hook(hook))
 
     def _hook(self, hook: Any) -> Any:
-        return functools.partial(_call, _of_jax(hook), self)
+        return functools.partial(_run_hooks, _hook_of_jax(hook), self)
 
 
-def _call(of_jax: Any, watch: HitWatch, jitted: Any, args: tuple, kwargs: Any, output: Any) -> None:
+def _run_hooks(
+    of_jax: Any, watch: HitWatch, jitted: Any, args: tuple, kwargs: Any, output: Any
+) -> None:
     __tracebackhide__ = True
     if of_jax is not None:
         of_jax(jitted, args, kwargs, output)
     tell(watch.listeners, jitted, args, kwargs)
 
 
-def _of_jax(hook: Any) -> Any:
-    return hook.args[0] if getattr(hook, "func", None) is _call else hook
+def _hook_of_jax(hook: Any) -> Any:
+    return hook.args[0] if getattr(hook, "func", None) is _run_hooks else hook
 
 
 hits = HitWatch()

@@ -45,7 +45,7 @@ class Code:
     """The facts about a code object and the code nested in it. Only `facts_of` changes them."""
 
     key: CodeKey
-    is_generated: bool  # made by dataclasses or attrs, to compare classes or to hash or set fields
+    is_generated: bool  # whether dataclasses or attrs made it, such as `__eq__`
     # The names that the code loads, stores or deletes as globals.
     globals: dict[str, None] = dataclasses.field(default_factory=dict)
     # The attributes that the code may read, such as `lr` in `self.lr`, and all words in the code's
@@ -119,7 +119,8 @@ def facts_of(code: types.CodeType) -> Code:
             is_next = instructions[i + 1 : i + 2] and _is_attribute(instructions[i + 1])
             is_super = [e.opname for e in instructions[i + 2 : i + 3]] == ["LOAD_SUPER_ATTR"]
             if not (name == "__class__" and is_super):  # since Python 3.12, `super()` loads it
-                facts.passed.update(_loaded(instruction, each)[: -1 if is_next else None])
+                loaded = _loaded(instruction, each)
+                facts.passed.update(loaded[:-1] if is_next else loaded)
             if told := _tells_tracers(instructions, i):
                 # An instruction of an `except` may lack a line number: a later instruction has one.
                 lines = (e.positions.lineno for e in instructions[i:] if e.positions)
@@ -357,8 +358,8 @@ def content_of_code(
 ) -> tuple[Any, ...]:
     """Return everything in a code object except its location.
 
-    By default, the order of sets does not depend on the hash seed, so that the content has the same
-    `repr` in each process.
+    `of_set` orders the items of a set: by default in one order for all hash seeds, so that the
+    content has the same `repr` in each process.
     """
 
     def of_constant(constant: Any) -> Hashable:

@@ -80,7 +80,7 @@ def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
 
 @attrs.define(eq=False)
 class Part:
-    """A part of a static value, such as a captured variable, in the earlier and in the new call."""
+    """A value, or a part of a static value, in the earlier and in the new call."""
 
     name: str  # empty for a whole value
     before: Leaf
@@ -254,7 +254,7 @@ class Difference(Part):
     def visible(self) -> Part | None:
         """Return the part that is another optimizer, else the innermost part that looks different.
 
-        Returns None if the values themselves are two different optimizers, or for `is_object`.
+        Returns None if the values themselves are two different optimizers, or if `is_object`.
         """
         if self.is_object or self.is_another_optimizer:
             return None
@@ -369,7 +369,7 @@ class Difference(Part):
             words += f", with canonopt.dynamic(number) for numbers that change{self.for_dynamic}"
             if self.kind == "callable":
                 words += ", and pass the optimizer itself, not a function of it"
-            if self.visible.after.is_of_int:
+            if self.visible.after.is_integer:
                 words += "; an int only in a schedule that uses jnp, under canonopt.canonical"
         return words
 
@@ -449,7 +449,7 @@ class Difference(Part):
             # An array in an argument that has trained arrays is trained, too.
             arrays = (path for path, leaf in self.new.leaves.items() if leaf.is_array)
             has_arrays = any(is_inside(path, {self.root}) for path in arrays)
-            if has_arrays and not self.before.is_of_int:
+            if has_arrays and not self.before.is_integer:
                 words += " (read it through jax.lax.stop_gradient, or it is trained)"
         elif self.before.number and self.path == self.root:
             words = self.not_static
@@ -459,7 +459,7 @@ class Difference(Part):
 
     @property
     def for_dynamic(self) -> str:
-        """Return advice on the holder of the optimizer, whose class has to declare it as data."""
+        """Return advice on the class that holds the optimizer: it has to declare it as data."""
         words, leaves = self.not_static, self.new.leaves
         words += ", in an argument that is not donated" * self.new.donates
         optimizer = self.path.removesuffix(self.parameter)

@@ -31,7 +31,9 @@ Mode: TypeAlias = Literal["raise", "warn", "record"]
 # --- limits ---------------------------------------------------------------------------------------
 
 
-def _check(name: str, limit: Any, mode: object, modes: Sequence[str] = get_args(Mode)) -> None:
+def _check_limit(
+    name: str, limit: Any, mode: object, modes: Sequence[str] = get_args(Mode)
+) -> None:
     """Raise `LimitError` if the limit or the mode is invalid."""
     is_int = isinstance(limit, int) and not isinstance(limit, bool)  # to Python, True is an int
     if not is_int or limit < 0:
@@ -105,9 +107,9 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
     a `ValueError`, at once if the limit is not an int or the mode is unknown.
     `UnsupportedVersionError` at once if JAX has changed so that canonopt cannot count traces.
     """
-    if fn is not None and not callable(fn):  # the limit, as in `@chex.assert_max_traces(1)`
+    if fn is not None and not callable(fn):  # only the limit, as in `@assert_max_traces(2)`
         fn, max_traces = None, fn
-    _check("max_traces", max_traces, mode)
+    _check_limit("max_traces", max_traces, mode)
     if fn is None:
         return functools.partial(assert_max_traces, max_traces=max_traces, mode=mode)
     limit = _Limit(fn, "traces", max_traces, mode)
@@ -148,7 +150,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     """
     if jitted is not None and not callable(jitted):
         jitted, max_compiles = None, jitted
-    _check("max_compiles", max_compiles, mode)
+    _check_limit("max_compiles", max_compiles, mode)
     if jitted is None:
         return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
     if not is_jitted(jitted):
@@ -306,7 +308,7 @@ def no_recompiles(
     `UnknownFunctionError` at the end if `allow` has a name that no function has.
     `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
     """
-    _check("warmup", warmup, mode, ("raise", "warn"))
+    _check_limit("warmup", warmup, mode, ("raise", "warn"))
     is_one = isinstance(allow, str) or not isinstance(allow, Iterable)
     if is_one or not all(isinstance(name, str) for name in allow):
         raise LimitError(

@@ -163,7 +163,7 @@ class Leaf:
         return [text] if text.startswith("optax.") else re.findall(r"[\w.]+(?=\()", text)
 
     @property
-    def is_of_int(self) -> bool:
+    def is_integer(self) -> bool:
         return self.number.lstrip("-").isdigit()
 
 
@@ -193,7 +193,7 @@ def type_name(kind: type) -> str:
 def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
     """Return `leaf`, or the array that it becomes if it is a number and `other` is an array."""
     kinds = {"bool": bool, "int": int, "float": float, "complex": complex}
-    # The number may be an `enum.IntEnum`.
+    # An `enum.IntEnum` is a number too, but of another type.
     if not other.is_array or leaf.kind != "number" or leaf.type not in kinds:
         return leaf
     dtype = str(jnp.result_type(kinds[leaf.type]))
@@ -295,7 +295,7 @@ def static_leaf(
     kind = "value"
     with contextlib.suppress(Exception):  # an attribute of a user's class may raise any error
         is_of_optax = facts["is_of_optax"] = _is_of_optax(value)
-        # `optax.MultiSteps` is a class with an `update`, too.
+        # An `optax.MultiSteps` has an `update`, but is no `GradientTransformation`.
         is_built = is_of_optax and hasattr(type(value), "update")
         if is_built or is_gradient_transformation(value):
             kind = "transformation"
@@ -522,7 +522,7 @@ def function_leaf(
 ) -> Leaf:
     """Return the record of a jitted function, with the facts that `canonopt.jit` compares.
 
-    `is_shared`: functions with one digest share a program. `is_ours`: a jit of canonopt is called.
+    `is_shared`: whether equal functions share a program. `is_ours`: whether the jit is canonopt's.
     """
     is_plain = isinstance(function, types.FunctionType)
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
@@ -725,13 +725,15 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     # `canonopt.jit` traces before it calls, so its trace does not count as lowered.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()
-    is_refused = why_not_shared(function) is not None  # `function_leaf` may note a reason
+    # Asked first: `function_leaf` may note a reason.
+    is_refused = why_not_shared(function) is not None
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     call.is_shared = miss.is_shared and not is_refused and leaf.digest is not None
     if is_ours and not (miss.is_shared or leaf.why_not_shared):
         with contextlib.suppress(Exception):
             reading = reading_of(function, args, kwargs)
-            for each in reading.incomparable[: reading.stops][:1]:
+            if reading.stops:
+                each = reading.incomparable[0]
                 why = f"an argument leads to {text_of(each.part)}, which {each.why}. {each.fix}"
                 leaf = attrs.evolve(leaf, why_not_shared=why)
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}

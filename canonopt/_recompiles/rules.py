@@ -188,7 +188,7 @@ RULES: list[Rule] = [
         "no other, so each one retraces",
     ),
     Rule(
-        lambda d: d.parameter and d.after.is_of_int,
+        lambda d: d.parameter and d.after.is_integer,
         "give {d.path} one value: it is part of the program. Or write the factory with jnp under "
         "canonopt.canonical, which may then take an int as canonopt.dynamic(number)",
     ),

@@ -75,8 +75,9 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
     names = _names(innermost(function))[isinstance(function, types.MethodType) :]
     roots: list[tuple[Any, str]] = [(function, "self")]
     for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
-        leaves, *structures = jax.tree.flatten(value)
-        for each in structures:  # the list grows meanwhile
+        leaves, structure = jax.tree.flatten(value)
+        structures = [structure]
+        for each in structures:  # the list grows by the children of each
             structures += each.children()
         nodes = [each.node_data() or (None, None) for each in structures]
         # JAX compares leaves and static data, but not what their functions and methods read.
@@ -226,7 +227,10 @@ class Reads:
     def _add(self, find: _Find, path: str) -> None:
         """Add a value, unless it cannot be found: a variable is unbound, or an attribute raises."""
         with contextlib.suppress(Exception):
-            if len(self._values) >= _MAX_READS or is_mock(value := find()):
+            if len(self._values) >= _MAX_READS:
+                return
+            value = find()
+            if is_mock(value):
                 return
             # Not `isinstance`, which reads `__class__` and so may run the user's code.
             self.has_effects |= issubclass(type(value), logging.Logger | logging.LoggerAdapter)
@@ -535,6 +539,14 @@ _MAY_BE_TRACED = re.compile(
 _NUMBERS = re.compile(r"[\[(]?-?\d")
 
 
+# The instructions that load an attribute, an item and a variable.
+_LOADS = {
+    ".": ("LOAD_ATTR", "LOAD_METHOD"),
+    "[": ("LOAD_CONST",),
+    "": ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST"),
+}
+
+
 def _place(codes: list[types.CodeType], path: str) -> str | None:
     """Return where a value is read: in which function, and at which line."""
     inside = ((code, inner) for code in codes for inner in (code, *nested_in(code)))
@@ -542,9 +554,7 @@ def _place(codes: list[types.CodeType], path: str) -> str | None:
     for step in reversed(re.findall(r"[A-Za-z_]\w*|\.\w+|\['\w+'\]", path)):
         # The last step that code names counts: `'lr'` of `config['lr']`, or `config` before it.
         name = step.strip(".[']")
-        loads = {".": ("LOAD_ATTR", "LOAD_METHOD"), "[": ("LOAD_CONST",)}.get(
-            step[0], ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST")
-        )
+        loads = _LOADS.get(step[0], _LOADS[""])
         for code, each in found:
             line = each.positions and each.positions.lineno
             if line and each.argval == name and each.opname.startswith(loads):
@@ -606,11 +616,11 @@ class _Program:
         place = place_of(innermost(user))
         is_confirmed = not self.has_effects
         self.active = StaleRead(name_of(user), place, values, call, is_confirmed, is_filtered)
-        self.reads = self.first  # as long as the report is active
+        self.reads = self.first  # compare with the values at the trace until they are back
         return self.active
 
     def _causes(self, call: CachedCall, changes: Changes) -> list[str]:
-        """Return the paths of the changes, if two new traces give one program, and not the old one.
+        """Return the changed paths if two new traces agree, and differ from the old program.
 
         The old program is the cached one, or after a report, that of the report. A function with
         effects is not traced, and counts as another program.

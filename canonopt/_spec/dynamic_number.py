@@ -160,7 +160,7 @@ def _dtype_of(kind: type) -> np.dtype:
 
 
 def _array_of(number: Any, kind: type) -> jax.Array:
-    """Return an array as JAX makes it of a number of this type: `np.float64` is typed strongly."""
+    """Return an array with the dtype and the weak type that JAX gives to a number of this type."""
     return double_float.converted(number, _dtype_of(kind), is_weak=kind is not np.float64)
 
 
@@ -275,8 +275,9 @@ class TracedNumber:
     def __bool__(self) -> bool:
         run = _current.get() if self.has_branches else None
         if run is not None and len(run.asked) < _MAX_QUESTIONS:
+            i = len(run.asked)
             run.asked.append(self)
-            return len(run.asked) <= len(run.answers) and run.answers[len(run.asked) - 1]
+            return run.answers[i] if i < len(run.answers) else False
         raise _value_needed(self.name, "a Python `if`, `while` or `assert`")
 
     __float__ = _refused("float(...)")

@@ -76,7 +76,7 @@ class Factory:
 
     @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """Return the values in a key other than arguments: the function, if it can change."""
+        """Return what a key has besides arguments: the function, if what it reads can change."""
         return (self.function,) if read((self.function,)).can_change else ()
 
     # --- building a spec --------------------------------------------------------------------------

@@ -7,8 +7,8 @@
   `partition`, which takes the arrays out of modules.
 - `init_like_grads` makes a state so that the second step is neither traced nor compiled again, and
   `grads_like` cuts a model to the leaves that get a gradient. Read `init`.
-- `apply_updates` adds updates to a model and keeps its types. Read `leaves`, which also has the
-  types and shardings of single leaves for all of these, and for a restore.
+- `apply_updates` adds updates to a model and keeps its types. Read `leaves`, which also finds and
+  converts the types and shardings of leaves, as for a restore.
 
 Only `leaves` is imported with this package. The other modules need Equinox and `jax.extend`, which
 add settings to those that JAX compares at each call. If `apply_updates` imported them during the

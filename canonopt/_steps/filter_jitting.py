@@ -6,7 +6,7 @@ import inspect
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
 import attrs
@@ -18,15 +18,14 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 
 from .._jax_internals.equinox_errors import HidingFailedCallbacks, error_of_equinox
-from .._jax_internals.functions import Jitted as JaxJitted
-from .._jax_internals.functions import innermost
+from .._jax_internals.functions import Jitted, innermost
 from .._jax_internals.jaxprs import is_program, values_in
 from .._jax_internals.options import bare_parameters, stand_at
 from .._jax_internals.tracing import NotTraced
 from .._python_internals.weak import new_token
 from .jitting import NOT_GIVEN
 from .partition import HoldsStatic, Static, cut, cut_output, restored
-from .programs import MAX_KINDS, Calls, Jitted, is_debugging, known_of
+from .programs import MAX_KINDS, Calls, FunctionToJit, is_debugging, known_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -231,7 +230,7 @@ class Compiled:
 # A callable of these types has its own programs. Others are cut into arrays and a static rest.
 _FUNCTIONS = (
     *(types.FunctionType, types.MethodType, functools.partial),
-    *(JaxJitted, jax.custom_jvp, jax.custom_vjp),
+    *(Jitted, jax.custom_jvp, jax.custom_vjp),
 )
 
 
@@ -260,7 +259,9 @@ class _Owner:
     """Stands for equal callable pytrees. If they hold arrays, only name and signature count."""
 
 
-_owner_of = functools.lru_cache(maxsize=256)(lambda *_: _Owner())
+@functools.lru_cache(maxsize=256)
+def _owner_of(*_: Hashable) -> _Owner:
+    return _Owner()
 
 
 class _Function:
@@ -324,11 +325,12 @@ class _Rest(HoldsStatic):
     static: Static
 
 
-class _Call(Jitted):
+class _Call(FunctionToJit):
     """A function with the static part of the arguments of one call."""
 
     def __init__(self, function: _Function, fun: Any, rest: _Rest) -> None:
-        self.fn, self.beside = fun if function.is_whole else None, (rest,)
+        self.fn = fun if function.is_whole else None
+        self.beside = (rest,)
         self.wrapped, self.options, self.plain = function.wrapped, function.options, function.plain
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

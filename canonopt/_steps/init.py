@@ -2,7 +2,7 @@
 
 The key of `jax.jit` has each leaf's shape, dtype, weak type, sharding and commitment. `optim.init`
 and `optim.update` may choose them differently; then the second step is traced or compiled again.
-So the state of `optim.init` is converted until an update preserves it: a fixed point.
+So the types of its state are changed until an update preserves them: a fixed point.
 """
 
 import inspect
@@ -368,11 +368,11 @@ def _planned_state(update: "_Update", params: Any, sharding: Sharding | None) ->
         types, _ = _preserved_types(update, jax.tree.unflatten(structure, placed))
     wanted = list(map(with_sharding, jax.tree.leaves(types), shardings))
     if not is_abstract(params):
-        wanted = _make_in_place(init, jax.tree.leaves(params), wanted)
+        wanted = _make_sharded(init, jax.tree.leaves(params), wanted)
     return jax.tree.unflatten(structure, wanted)
 
 
-def _make_in_place(
+def _make_sharded(
     init: jax.stages.Traced, params: list[Any], wanted: list[jax.ShapeDtypeStruct]
 ) -> list[Any]:
     """Return the result of `init` for `params`, each leaf made with its wanted type and sharding.

@@ -10,7 +10,7 @@ import jax
 
 from .._jax_internals.functions import statics_of
 from ..errors import LimitError
-from .programs import Calls, Jitted, known_of, programs
+from .programs import Calls, FunctionToJit, known_of, programs
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -83,7 +83,7 @@ class JittedFunction(Generic[P, T]):
         return f"canonopt.jit({self.__wrapped__!r})"
 
 
-class _Jitted(Jitted):
+class _Jitted(FunctionToJit):
     """A function and its options, with the programs that its calls may run."""
 
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:

@@ -40,7 +40,7 @@ def note_call(fn: Any) -> bool:
 def note_calls(reading: Reading, max_words: int = MAX_WORDS) -> None:
     """Record the values that each function in a reading reads now: JAX may trace any of them.
 
-    When their keys have `max_words` together, record any values for the remaining functions:
+    Once their keys have `max_words` items, record None (any values) for the other functions:
     without a limit, 100 hooks that each lead to all of a large trainer took 8 s.
     """
     words = 0
@@ -59,7 +59,7 @@ def _key_of(fn: Any) -> tuple[Hashable, ...]:
 
 
 def _note(fn: Any, key: tuple[Hashable, ...] | None) -> bool:
-    """Record what a function reads, None for any values; return False if it has ever differed."""
+    """Record the key of what a function reads, or None; return False if it has ever differed."""
     now = None if key is None else hash(key)
     try:
         # JAX takes two bound methods of one object and one function for the same function.

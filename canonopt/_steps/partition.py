@@ -151,7 +151,7 @@ class _Known(NamedTuple):
     modules: list[tuple[weakref.ref[Any], type]]  # each with its class, which a reloader replaces
 
 
-# Checking if a module can change would double the time of its first call, which only notes this.
+# Marks a module that was in one call: to check if it can change would double that call's time.
 _SEEN = _Known([], lambda: None, [])
 _known: WeakIdMap[_Known] = WeakIdMap()
 

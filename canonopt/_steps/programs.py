@@ -8,7 +8,6 @@ a function runs the trace of another function only after that lookup. A function
 shown to do the same as another runs as under `jax.jit`.
 """
 
-import contextlib
 import functools
 import operator
 import threading
@@ -50,8 +49,8 @@ from .old_traces import has_old_trace, note_call, note_calls, traced_inside
 from .templates import filled, template_of
 
 
-class Jitted:
-    """A function that is jitted."""
+class FunctionToJit:
+    """A function to jit, with what a call of it needs."""
 
     fn: Any  # the function to read, and to copy with tracers in place of captured arrays
     wrapped: Callable[..., Any]  # the function for `jax.jit`, which uses its name and signature
@@ -77,7 +76,7 @@ class Program:
     inside: tuple[int, ...]  # indices in `Reading.objects` of functions that JAX may have traced
     template: Any  # its output's structure, as `template_of` returns it
 
-    def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
+    def __init__(self, jitted: FunctionToJit, structure: Any, pinned: list[Any]) -> None:
         mark = self.mark = object()
         # JAX matches the tree of `out_shardings` with the whole result, not with its leaves.
         returns_tree = self.returns_tree = jitted.options.get("out_shardings") is not None
@@ -87,7 +86,8 @@ class Program:
             tracing, _thread.tracing = _thread.tracing, None
             if tracing is None or tracing.mark is not mark:
                 raise NotTraced
-            fn, tracers = tracing.jitted.fn, kwargs.pop(CAPTURED, ())
+            fn = tracing.jitted.fn
+            tracers = kwargs.pop(CAPTURED, ())
             if tracers:  # without arrays, nothing needs a copy
                 try:
                     tracing.copy = Copy(fn, tracing.reading, tracers)
@@ -96,12 +96,13 @@ class Program:
                 fn = tracing.copy.made
             result = tracing.jitted.run(fn, args, kwargs)
             leaves, output = jtu.tree_flatten(result)
-            with contextlib.suppress(TypeError):
+            try:
                 for leaf in leaves:
                     jax.typeof(leaf)
-                tracing.output = output
-                return result if returns_tree else leaves
-            return result  # JAX refuses a leaf, with an error that says where it is
+            except TypeError:
+                return result  # JAX refuses the leaf, with an error that says where it is
+            tracing.output = output
+            return result if returns_tree else leaves
 
         # Reports call these two functions.
         vars(call)["__canonical_call__"] = _users_call
@@ -155,7 +156,7 @@ class _Tracing:
     """One trace of a program: the function that is traced, and the structure of its result."""
 
     mark: object
-    jitted: Jitted
+    jitted: FunctionToJit
     reading: Reading
     output: Any = None  # the structure of the function's result
     copy: Any = None
@@ -178,7 +179,7 @@ class _Use:
         arrays = self.captured.get(CAPTURED, ())
         return next((array for array in arrays if sharding_of(array) is not None), None)
 
-    def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the program; return `_UNTRACED` if it has no trace for these arguments."""
         __tracebackhide__ = True
         array = self._committed
@@ -239,7 +240,7 @@ class Calls:
         self._steady: _Use | None = None
         self.is_plain = False  # True if `jax.jit` runs the calls with new kinds of arguments
 
-    def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
         use = self._steady
         result = _UNTRACED if use is None else use(jitted, args, kwargs)
@@ -251,7 +252,7 @@ class Calls:
         return result
 
     def _looked_up(
-        self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
         """Return the program and the call's result; None twice if `jax.jit` is to run the call."""
         __tracebackhide__ = True
@@ -274,9 +275,9 @@ class Calls:
         return use, result
 
     def _started(
-        self, kind: Any, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, kind: Any, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Return the same for the first call of a kind: look for a shared program, or trace one."""
+        """Do the same for the first call of a kind: find a shared program, or trace one."""
         __tracebackhide__ = True
         avals, structure, static, _ = kind
         fn, options = jitted.fn, jitted.options
@@ -342,7 +343,7 @@ class Calls:
         programs.discard(key, program)  # JAX has kept no trace
         return self._started(kind, jitted, args, kwargs) if is_shared else (None, None)
 
-    def jaxpr_of(self, jitted: Jitted, args: tuple[Any, ...]) -> Any:
+    def jaxpr_of(self, jitted: FunctionToJit, args: tuple[Any, ...]) -> Any:
         """Return the traced program that a call with these arguments has just run.
 
         Raises `NotTraced` if JAX has forgotten it.
@@ -367,7 +368,7 @@ class Calls:
         self._last, self._steady, self.is_plain = None, None, True
 
 
-def _kind_of(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _kind_of(jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the facts about a call that `jax.jit` compares to find a trace."""
     statics = jitted.statics | {i + len(args) for i in jitted.statics if type(i) is int and i < 0}
     given = (*enumerate(args), *sorted(kwargs.items()))
@@ -402,7 +403,7 @@ def known_of(
 
 def _trace(
     program: Program,
-    jitted: Jitted,
+    jitted: FunctionToJit,
     beside: tuple[Any, ...],
     reading: Reading,
     given: tuple[tuple[Any, ...], dict[str, Any]],
