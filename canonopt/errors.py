@@ -223,7 +223,7 @@ OLD_TRACE = Reason(
 
 
 def mutable(value: Any, is_of_library: bool) -> Reason:
-    """Return the reason for an instance whose attributes can be set."""
+    """Return the reason not to compare an instance that may change."""
     kind = type(value).__qualname__
     why = f"is a {kind}, which may change"
     if is_of_library:

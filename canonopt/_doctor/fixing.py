@@ -186,7 +186,7 @@ def _has_module(path: str) -> bool:
 
 
 def _found(path: str) -> object | None:
-    """Return the object that a name of Optax stands for, or None: canonopt has all public names."""
+    """Return the public object that `path` names in Optax, which canonopt has too, or None."""
     found: object = optax
     for name in path.split(".")[1:]:
         found = None if name.startswith("_") else getattr(found, name, None)

@@ -41,7 +41,7 @@ from . import instances
 from .parts import kind_of
 from .reader import LOGGERS, NOW, UNBOUND, HoldsArray, Mode, Reader, Rule, fixed, inside
 
-MAX_BYTES = 1 << 16  # the size of the largest NumPy array that is read at each build
+MAX_BYTES = 1 << 16  # a larger NumPy array is not read, and equals no other
 
 # --- functions ------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def is_stable(value: Any) -> bool:
 
 
 def is_constant(fn: Any) -> bool:
-    """Return True if a module has `fn` under any name, so that `fn` is one object already."""
+    """Return True if a module has `fn` under any name, so that `fn` is made only once."""
     if is_in_place(fn):
         return True
     if isinstance(fn, types.FunctionType):

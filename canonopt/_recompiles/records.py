@@ -252,7 +252,7 @@ class Budget:
     parts: int = 1000
     words: int = 30_000  # how many items `Leaf.digest`s may have
     seen: set[int] = attrs.field(factory=set)  # the ids of values whose parts are recorded
-    own: Collection[str] = ()  # the names of the parts of the value itself
+    own: Collection[str] = ()  # the names of the outermost value's parts
     # How `read` reads the value and its parts, except parts of globals. In "held", the identity of
     # a mutable object counts, not only its content. In "now", as for `canonopt.jit`, only the
     # content counts, and captured arrays that may become arguments of a program are not compared.

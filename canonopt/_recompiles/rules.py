@@ -171,8 +171,7 @@ RULES: list[Rule] = [
     Rule(
         lambda d: d.counter,
         "to count traces, use canonopt.compile_log in place of {d.counter}; to keep a value, "
-        "return it: a function that changes something, while it is traced or in a callback, is "
-        "not shared",
+        "return it: a function that changes outer variables, even in a callback, is not shared",
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     Rule(
@@ -448,9 +447,9 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return the cause: how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier, wanted):
         return Cause.of(_change(d) for each in found for d in each.narrowed())
-    # A call that is recorded inside of its trace has no record of the function itself.
     if not new.leaves[TRANSFORMS].token:
         return Cause(note=_NO_DIFFERENCE)
+    # A call that is recorded inside of its trace has no record of the function itself.
     if FUNCTION not in new.leaves:
         return Cause(note=_INSIDE)
     # Only the innermost transformation is seen, and `jax.hessian` has more than one.

@@ -272,7 +272,7 @@ class Reads:
     def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, str]]:
         """Yield the getter and the name of each captured variable, and add the globals directly."""
         code, space = code_of(function), function.__globals__
-        if is_library_function(function):  # it may count its runs, as `eqx.debug.assert_max_traces`
+        if is_library_function(function):  # it may count runs: `eqx.debug.assert_max_traces` does
             self.has_effects |= code.changes_objects or bool(code.stores)
             return
         self.codes.append(function.__code__)

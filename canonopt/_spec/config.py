@@ -131,7 +131,7 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
     near = near or difflib.get_close_matches(bare, filter(None, known), n=1)
     fix = f"Import the object: canonopt.from_config(data, registry={{{name!r}: ...}})."
     fix = f"Did you mean {near[0]!r}?" if near else fix
-    problem = f"{path} is {name!r}, which is not {what}. canonopt imports no names in data."
+    problem = f"{path} is {name!r}, which is not {what}. Names in data are never imported."
     raise ConfigError(problem, fix, path=path)
 
 

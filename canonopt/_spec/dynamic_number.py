@@ -1,6 +1,6 @@
 """Python numbers whose values are traced, as `canonopt.dynamic(1e-3)` makes them.
 
-A `Dynamic` is such a number as leaves of a spec. A `TracedNumber` takes its place in a factory and
+A `Dynamic` stores one as leaves of a spec. A `TracedNumber` takes its place in a factory and
 in an update. It acts as a float does: it promotes weakly, computes with other numbers in double
 precision, and is rounded where it meets an array. Only its value is not available.
 """
@@ -314,7 +314,7 @@ _IN_DOUBLE: dict[Any, Any] = {operator.add: double_float.add, operator.mul: doub
 
 
 def _compute(function: Callable[..., Any], *operands: Any) -> Any:
-    """Return `function` of numbers, or of numbers and arrays.
+    """Apply `function` to numbers, or to numbers and arrays.
 
     With an array, `jax.numpy` computes the result. Floats are computed twice, in float64 and in the
     default precision. The result takes its value from the first, and its derivative from the

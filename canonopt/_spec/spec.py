@@ -492,7 +492,7 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
         raise NotAFactoryError(
             f"{factory.expression}(...) returned {made!r}, which is neither a gradient "
             "transformation nor a schedule.",
-            "Give canonopt.canonical a function that returns one of the two.",
+            "Write a function that returns a transformation or a schedule.",
         )
     kind: type[Configured] = Spec if is_transform else ScheduleSpec
     if kind not in factory.classes:

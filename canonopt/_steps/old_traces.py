@@ -83,7 +83,7 @@ def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """
     hides = reading.hides_traces or _UNKNOWN in places
     objects = reading.objects if places or hides else ()
-    # An object that leads to an array was copied for the trace: JAX traced only the copy.
+    # Objects in `above`, which hold arrays, were copied: JAX traced only the copies.
     found = enumerate(None if id(each) in reading.above else _traced(each)[1] for each in objects)
     return tuple(i for i, at in found if at and (hides or at in places))
 

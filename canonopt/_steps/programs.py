@@ -141,7 +141,7 @@ def _traced_again(
 
 class _Thread(threading.local):
     jitted: Any = None  # the function whose call JAX runs
-    tracing: "_Tracing | None" = None  # the function that JAX traces next
+    tracing: "_Tracing | None" = None  # the trace that is about to begin
 
 
 _thread = _Thread()

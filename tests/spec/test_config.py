@@ -455,7 +455,7 @@ def test_names_in_data_are_neither_imported_nor_run(name, tmp_path, monkeypatch)
         {"optax": name},
         {"namedtuple": [{"name": name}, {}]},
     ):
-        with pytest.raises(errors.ConfigError, match="canonopt imports no names in data"):
+        with pytest.raises(errors.ConfigError, match="Names in data are never imported"):
             read_with(lambda spec, value=value: spec.update(value=value), holding(1))
     assert "sentinel" not in sys.modules
 
