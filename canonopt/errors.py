@@ -182,8 +182,8 @@ CHANGES = Reason(
 )
 ARRAY = Reason(
     "is an array",
-    "Pass it as an argument, or capture a Python number or a tuple of numbers. In a field of a "
-    "model, it would be trained.",
+    "Pass it as an argument, or capture a Python number or a tuple of numbers. As a field "
+    "of a model, the array would be trained.",
 )
 UNKNOWN_JIT = Reason(
     "was jitted with options that canonopt cannot read",

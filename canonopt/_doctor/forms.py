@@ -18,7 +18,7 @@ from .report import VERSION
 
 _MAX_TOLD = 10  # maximum number of functions below the table
 _MAX_SHOWN = 8  # maximum number shown: differences of a program, and programs of a function
-# How to format what two reports have of each function.
+# How to format the numbers that `as_comparison` shows.
 _COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
 
 _Dict: TypeAlias = Mapping[str, Any]

@@ -69,7 +69,7 @@ _UNWATCHED = (
 
 
 def attached(path: str) -> dict[str, Any]:
-    """Report on streams, which may still grow. Raises `ValueError` if there is no stream."""
+    """Report on processes by their streams at `path`. Raises `ValueError` if there are none."""
     processes, problems = read(Path(path))
     if not processes:
         raise ValueError(next(iter(problems), f"{path} has no stream of canonopt doctor"))

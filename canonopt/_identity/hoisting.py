@@ -324,7 +324,7 @@ def hoisted_field(**kwargs: Any) -> Any:
 
 
 def _canonical(node: Any, walk: Callable[[Any], Any]) -> Any:
-    """Return the canonical form of a node, given `walk`, which returns that of a part."""
+    """Return the canonical form of a node; `walk` returns the one of each part."""
     kind = type(node)
     if isinstance(node, jax.Array):
         return jax.lax.convert_element_type(node, node.dtype)

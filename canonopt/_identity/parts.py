@@ -293,7 +293,7 @@ class Copy:
         self._changed = leading_to(self._copied, self._graph.owners_of)
         is_found = len(self._graph.nodes) < MAX_NODES and reading.above <= self._changed
         if not is_found or self._changed & reading.shared:
-            raise TypeError("canonopt found no way to an array that it has read.")
+            raise TypeError("canonopt cannot copy a value that holds an array.")
         self._cells: dict[int, types.CellType] = {}
         # Each copy that was filled, with its kind and its parts at that time.
         self._filled: list[tuple[Any, Kind, list[tuple[Any, Any]]]] = []

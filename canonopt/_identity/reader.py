@@ -418,7 +418,7 @@ class Reader:
             self.reading.stops += 1
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
-        """Return True if `value` reads data, even if this reader has read the data already."""
+        """Return True if code in `value` reads data, even data that this reader has read."""
         if self._is_inner:  # this reader serves an outer call, and reads all parts of `value`
             return False
         reader = Reader(self._rules, self._rule_for, self._takes_apart, self._explains)
@@ -638,7 +638,7 @@ class Reader:
             self.add(namespace[name], mode, f".{name}")
 
     def _passes_methods(self) -> bool:
-        """Return True if code may pass on a bound method of an instance in `names_of`."""
+        """Return True if code may pass on a method of an instance that counts by attributes."""
         for one in (self._owners[each][1] for each in self.names_of):
             bases = (vars(base) for base in type(one).__mro__ if base is not object)
             methods = {n for base in bases for n, v in base.items() if hasattr(v, "__code__")}
@@ -776,7 +776,7 @@ _CODE = (
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
 # JAX and Equinox functions of these names may use an earlier trace of a function that the program
-# does not contain. Names in only the second set do not count as attributes: users may have those.
+# does not contain. As names of attributes, only the first set counts: users may have the rest.
 _HIDE_TRACES_BY_NAME = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
 _HIDE_TRACES = _HIDE_TRACES_BY_NAME.union(
     "pmap piecewise filter_jit filter_pmap noinline export".split()

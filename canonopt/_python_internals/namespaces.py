@@ -95,8 +95,8 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
         value = getattr(value, name, None) if is_asked else namespace.get(name)
     if value is None or value is ... or isinstance(value, type | enum.Enum | types.ModuleType):
         return False
-    # A key tells an object that equals only itself from all others. But an array may become an
-    # argument, and two functions that do the same have equal keys.
+    # If an object equals only itself, so does its key. But an array may become an argument, and
+    # two functions that do the same have equal keys.
     is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
     is_object = type(value).__eq__ is object.__eq__ and not (callable(value) or is_record)
     return not is_object or hasattr(value, "__array__")

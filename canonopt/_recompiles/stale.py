@@ -439,7 +439,7 @@ def _comparison(value: Any) -> _IsSame | None:
 
 
 def _same_array(before: np.ndarray) -> _IsSame:
-    """Return a comparison. It reads large arrays (1 ms a megabyte) at its calls 1, 2, 4, 8, ..."""
+    """Return a comparison with an array. Large ones (1 ms a MB) are read at calls 1, 2, 4, 8, ..."""
     content, is_same_now, calls = _content(before), True, 0
 
     def is_same(value: Any) -> bool:
@@ -713,7 +713,7 @@ class StaleWatch:
         known = self._functions.get(function)
         if known is None:
             if (earlier := _latest.get(function)) is not None:
-                # Each begins with its first reads, and without any report.
+                # Each program begins with its first reads, and no report.
                 both = ((j, _Program(p.first, p.has_effects, p.when)) for j, p in earlier.programs)
                 known = _Function(earlier.is_followed, programs=(*both,))
             else:

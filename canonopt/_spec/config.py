@@ -129,7 +129,7 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
     bare = str(name).removeprefix("canonopt.").removeprefix("optax.")
     near = [key for key in filter(None, known) if key.endswith(f".{bare}")]
     near = near or difflib.get_close_matches(bare, filter(None, known), n=1)
-    fix = f"Import the object: canonopt.from_config(data, registry={{{name!r}: ...}})."
+    fix = f"Pass the object: canonopt.from_config(data, registry={{{name!r}: ...}})."
     fix = f"Did you mean {near[0]!r}?" if near else fix
     problem = f"{path} is {name!r}, which is not {what}. Names in data are never imported."
     raise ConfigError(problem, fix, path=path)

@@ -80,7 +80,8 @@ class Attribute:
     def __get__(self, spec: Any, owner: type) -> Any:
         if (spec is None) is self._is_of_class:
             return self._get(spec)
-        raise AttributeError(f"{owner.__name__!r} has this attribute only in another place")
+        holder = "the class" if self._is_of_class else "instances"
+        raise AttributeError(f"{owner.__name__!r} has this attribute only on {holder}")
 
 
 class Configured:

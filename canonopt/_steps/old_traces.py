@@ -75,11 +75,11 @@ def _note(fn: Any, key: tuple[Hashable, ...] | None) -> bool:
 
 
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
-    """Return the indices, in `reading.objects`, of functions that JAX may have traced before.
+    """Return the indices, in `reading.objects`, of functions of which JAX may keep a trace.
 
     `places` has the `file:line` of each inner function that the program shows. If an inner jit may
-    hide its trace, or if a place is unknown, JAX may have traced any function of the reading. An
-    index is the same in each reading with this key, even if an equal function is defined elsewhere.
+    hide its trace, or if a place is unknown, every function of the reading counts. Readings with
+    equal keys have the same indices, even if an equal function is defined elsewhere.
     """
     hides = reading.hides_traces or _UNKNOWN in places
     objects = reading.objects if places or hides else ()

@@ -485,7 +485,7 @@ _RETURNS = (
     "it returns an object that is not one of its arguments. Make the object outside, or return its "
     "arrays: jax.tree.leaves(object)."
 )
-# JAX refuses keyword arguments if there are `in_shardings`, and `CAPTURED` is one.
+# With `in_shardings`, JAX refuses keyword arguments, such as `CAPTURED`.
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
 _PLACED = (
     "it captures an array in the memory of a host, on an explicit mesh or on other hosts, and no "
