@@ -439,7 +439,7 @@ def _comparison(value: Any) -> _IsSame | None:
 
 
 def _same_array(before: np.ndarray) -> _IsSame:
-    """Return a comparison with an array. Large ones (1 ms a MB) are read at calls 1, 2, 4, 8, ..."""
+    """Return a comparison with an array. Large ones (1 ms a MB) are read at calls 1, 2, 4, ..."""
     content, is_same_now, calls = _content(before), True, 0
 
     def is_same(value: Any) -> bool:
