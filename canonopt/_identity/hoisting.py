@@ -271,20 +271,20 @@ def canonicalize(tree: T) -> T:
     """
     # Keyed by id, so that one node in two places stays one object. Each entry keeps its node alive,
     # so that no other object gets the id.
-    seen: dict[int, tuple[Any, Any]] = {}
+    return _walk({}, tree)
 
-    def walk(node: Any) -> Any:
-        if type(node) in PLAIN:
-            return node
-        # PRNG keys have no `weak_type`.
-        if isinstance(node, jax.Array) and not getattr(node, "weak_type", False):
-            return node
-        entry = seen.get(id(node))
-        if entry is None:
-            entry = seen[id(node)] = (node, _canonical(node, walk))
-        return entry[1]
 
-    return walk(tree)
+def _walk(seen: dict[int, tuple[Any, Any]], node: Any) -> Any:
+    if type(node) in PLAIN:
+        return node
+    # PRNG keys have no `weak_type`.
+    if isinstance(node, jax.Array) and not getattr(node, "weak_type", False):
+        return node
+    entry = seen.get(id(node))
+    if entry is None:
+        # Not a nested function, which would keep all nodes alive until the next garbage collection.
+        entry = seen[id(node)] = (node, _canonical(node, functools.partial(_walk, seen)))
+    return entry[1]
 
 
 def hoisted_field(**kwargs: Any) -> Any:

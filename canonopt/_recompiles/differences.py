@@ -114,6 +114,12 @@ class Part:
         return are_both and before.factories != after.factories
 
     @property
+    def is_another_dynamic_int(self) -> bool:
+        """Return True if an int in `canonopt.dynamic` differs: programs have it as a constant."""
+        ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
+        return ints_in(self.before.text) != ints_in(self.after.text)
+
+    @property
     def label(self) -> str:
         """Return the word in quotes in the name: `tx` for `captured variable 'tx'`."""
         return [*self.name.split("'"), self.name][1]
@@ -305,24 +311,37 @@ class Difference(Part):
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # parts such as `self.optim`
         part = next((part for part in inside if part.is_of_optax), None)
-        if part is None:
-            return ""
-        # A program has an int in `canonopt.dynamic` as a constant.
-        ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
-        if ints_in(part.before.text) != ints_in(part.after.text):
+        if part is None or part.is_another_dynamic_int:
             return ""
         is_global = part.name.startswith("global")
         return "" if is_global and not self.is_same_to_canonopt else part.label
 
     @property
     def of_captured(self) -> str:
-        """Return advice on a captured object of which a part differs."""
-        _, _, name = (self.visible.name if self.visible else "").partition(" of ")
-        words = (
-            f". All of {name} counts, also what the function does not read. To leave that out, "
-            "first read what it needs into variables or attributes"
+        """Return advice on a captured object or optimizer by which two functions differ."""
+        name = self.visible.name if self.visible else ""
+        if " of " in name:
+            return (
+                f". All of {name.partition(' of ')[2]} counts, also what the function does not "
+                "read. To leave that out, first read what it needs into variables or attributes"
+            )
+        if self.is_same_to_canonopt:
+            return ""
+        if not self.visible and self.hidden and "global '" in self.hidden.name:
+            name = self.hidden.name.split("'")[-2]
+            return f": {name}, since a value in a global is part of the program"
+        found = [self.visible] if self.visible else self.parts
+        if any(part.is_another_dynamic_int for part in found):
+            return ". An int in canonopt.dynamic is part of the program"
+        optimizers = (p for p in self.parts if p.before.kind == "transformation")
+        is_whole = any(part.name.startswith("captured variable") for part in optimizers)
+        if is_whole or not any(part.is_of_optax or part.name.startswith(".") for part in found):
+            return ""
+        return (
+            ". Or capture the optimizer, not its update, in a local variable, with "
+            "canonopt.dynamic(number) for numbers that change: then "
+            f"{self.our_jit} shares the function"
         )
-        return words if name else ""
 
     @property
     def other_statics(self) -> str:

@@ -759,7 +759,8 @@ def shapes_of_miss(miss: Miss) -> str:
 
 
 def _on(array: Any) -> str:
-    if not getattr(array, "committed", False) or len(array.sharding.device_set) > 1:
+    is_placed = isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer)
+    if not is_placed or not array.committed or len(array.sharding.device_set) > 1:
         return ""
     (device,) = array.sharding.device_set
     return "" if device == jax.devices()[0] else f" on device {device.id}"

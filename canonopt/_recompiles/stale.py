@@ -599,7 +599,8 @@ class _Program:
         causes = self._causes(cached, changes)
         # A value whose earlier changes did not matter is not the cause.
         found = [path for path in causes if path not in self._harmless] or causes
-        self._harmless.update(changes.keys() - causes)
+        if self.active is not None or not causes:
+            self._harmless.update(changes.keys() - causes)
         self._harmless.difference_update(found)
         if not found:
             return None

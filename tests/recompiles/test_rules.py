@@ -302,7 +302,8 @@ def fit(optim): return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
 ### the update of a dynamic optimizer
 def fit(init, update): return JIT(lambda x: update(x, init(x))[0])(1.0)
 [fit(*canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
-= hint: define and jit the function once, and pass what differs in it as an argument
+= Or capture the optimizer, not its update, in a local variable, with canonopt.dynamic(number) for
+=| numbers that change: then canonopt.
 ### arrays in a global
 model = types.SimpleNamespace(sizes=[16, 8])
 def fit(optim):
@@ -311,12 +312,12 @@ for _ in range(3):
     params = {"w": jnp.ones(3)}
     fit(canonopt.sgd(canonopt.dynamic(0.1)))
 = with item 'w' of global 'params' float32[3] -> function fit
-= hint: define and jit the function once, and pass what differs in it as an argument
+= as an argument: params, since a value in a global is part of the program
 ### a dynamic int
 make = canonopt.canonical(lambda n: optax.scale_by_schedule(lambda count: 1 - count / n))
 def fit(optim): return OURS(lambda x: optim.update(x, optim.init(x))[0])(jnp.ones(1))
 [fit(make(canonopt.dynamic(n))) for n in (10, 20, 30)]
-= hint: define and jit the function once, and pass what differs in it as an argument
+= as an argument. An int in canonopt.dynamic is part of the program
 ### another number beside a dynamic one
 def fit(optim): return JIT(lambda x: optim.update(x, optim.init(x), x)[0])(1.0)
 [fit(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay)) for decay in (0.1, 0.2, 0.3)]
