@@ -277,17 +277,33 @@ class Graph:
                     pending.append(part)
 
 
+def _is_of(value: Any, cls: type) -> bool | None:
+    """Return what `isinstance` returns; None if the code of a user's class raises an error."""
+    try:
+        return isinstance(value, cls)
+    except Exception:
+        return None
+
+
 class Copy:
     """Copies a function to `made`, with `others`, such as tracers, for the arrays it captures.
 
     Only values that lead to one of `reading.arrays` are copied, and no original changes. If two
     functions share a captured variable, their copies share one, too.
 
-    Raises `TypeError` if a value that leads to an array is not found or cannot be copied, or if
-    code may meet both the value and its copy.
+    Raises `TypeError` if a value that leads to an array is not found or cannot be copied, if code
+    may meet both the value and its copy, or if `isinstance` tells an array from its replacement.
     """
 
     def __init__(self, fn: Any, reading: Reading, others: Iterable[Any]) -> None:
+        others = [*others]
+        pairs = {
+            type(array): (array, new) for array, new in zip(reading.arrays, others, strict=True)
+        }
+        # An abstract class may have registered a class, or look at its name or its attributes.
+        for cls in (each for each in reading.objects if isinstance(each, type)):
+            if any(_is_of(array, cls) != _is_of(new, cls) for array, new in pairs.values()):
+                raise TypeError(f"{cls.__name__} tells an array from what would replace it.")
         self._graph = Graph(fn)  # keeps the nodes alive, so that no id is reused
         self._copied = dict(zip(map(id, reading.arrays), others, strict=True))
         self._changed = leading_to(self._copied, self._graph.owners_of)

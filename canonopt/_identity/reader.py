@@ -247,12 +247,6 @@ class Reader:
             if self._has_formats or any(map(has_format, texts)):
                 reading.tells_tracers = "its code may format a string with %"
         reading.captures_arrays = bool(self._arrays)
-        kinds = {type(array) for array, _ in self._arrays.values()}
-        # A user's abstract class may have registered the class of arrays, or look at its name.
-        for cls in self._alive if kinds else ():
-            is_abstract = isinstance(cls, abc.ABCMeta) and not is_library_class(cls)
-            if is_abstract and any(issubclass(kind, cls) for kind in kinds):
-                self.note_telling(cls.__name__)
         above = leading_to(self._arrays, self._owners_of)
         # Code that meets both an object and its copy can tell them apart.
         if above and not (reading.tells_tracers or reading.shared & above):

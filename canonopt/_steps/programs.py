@@ -458,7 +458,8 @@ def _trace(
 # `Copy` raises these errors: the last two if another thread changes an object meanwhile.
 _UNCOPIED = (TypeError, RecursionError, ValueError, RuntimeError)
 _WHOLE = (
-    "it captures an array in an object that canonopt cannot copy. Pass the array as an argument."
+    "it captures an array in an object that canonopt cannot copy, or beside a class for which "
+    "isinstance tells a tracer from an array. Pass the array as an argument."
 )
 _OLD = (
     "a value that a function inside of it reads has changed since JAX traced that function, and "

@@ -11,6 +11,7 @@ import itertools
 import pickle
 import threading
 import types
+import typing
 import weakref
 
 import attrs
@@ -460,6 +461,11 @@ def suppresses(x, a):
     return x * 100.0
 
 
+@typing.runtime_checkable
+class HasRate(typing.Protocol):
+    rate: float
+
+
 # Bodies that use a captured array as they would an argument.
 BODIES = {
     "add": lambda x, a: x + a,
@@ -470,12 +476,15 @@ BODIES = {
     "vmap": lambda x, a: jax.vmap(lambda y, z: y * z)(x, a),
     "mean": lambda x, a: {"100 %": jnp.mean(a % 2) + x}["100 %"],
     "relu": lambda x, a: jax.nn.relu(x * a) + jax.nn.logsumexp(x),
+    "protocol": lambda x, a: x * a * (2.0 if isinstance(a, HasRate) else 3.0),
     "print": lambda x, a: (jax.debug.print("{}", x), x * a)[1],
 }
 
 
 Registered = abc.ABCMeta("Registered", (), {})
 Registered.register(type(jnp.ones(1)))
+Traced = abc.ABCMeta("Traced", (), {})
+Traced.register(jax.core.Tracer)
 Hooked = abc.ABCMeta(
     "Hooked", (), {"__subclasshook__": classmethod(lambda cls, other: "Impl" in other.__name__)}
 )
@@ -489,6 +498,7 @@ ASKING = {
     "suppress": suppresses,
     "isinstance": lambda x, a: x * (2.0 if isinstance(a, jax.core.Tracer) else 3.0),
     "registered": lambda x, a: x * (2.0 if isinstance(a, Registered) else 3.0),
+    "registered tracer": lambda x, a: x * (2.0 if isinstance(a, Traced) else 3.0),
     "hook": lambda x, a: x * (2.0 if isinstance(a, Hooked) else 3.0),
     "class": lambda x, a: x * (2.0 if a.__class__.__name__ < "B" else 3.0),
     "attribute": lambda x, a: x * (2.0 if hasattr(a, "aval") else 3.0),
