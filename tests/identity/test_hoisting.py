@@ -12,6 +12,7 @@ import math
 import operator
 import pickle
 import textwrap
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -403,6 +404,18 @@ def test_dropped_callables_leave_nothing():
             hoist(build(i + 0.5))
     gc.collect()
     assert len(_callables) == before
+
+
+def test_canonicalize_keeps_no_model_until_garbage_is_collected():
+    given = model()
+    reference = weakref.ref(given)
+    gc.disable()
+    try:
+        made = canonopt.canonicalize(given)
+        del given
+        assert made is not None and reference() is None
+    finally:
+        gc.enable()
 
 
 def test_a_hoisted_callable_lives_as_long_as_a_cache_that_holds_it():

@@ -331,6 +331,16 @@ def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many(
     assert (counts[:2], note in counts[2]) == ([[], [note]], False)
 
 
+@pytest.mark.parametrize("transform", [jax.grad, jax.vmap])
+def test_operations_under_a_transformation_are_recorded(transform):
+    x = jnp.ones(3 if transform is jax.grad else (3, 2))
+    jax.clear_caches()
+    with canonopt.compile_log() as log:
+        transform(jnp.sum)(x)  # transformed
+    line, causes = line_of(log, "transformed")
+    assert line.compiles >= 1 and not causes
+
+
 def test_operations_on_several_devices_are_no_alarm():
     jax.clear_caches()
     xs = [jax.device_put(array(3), device) for device in jax.devices()]

@@ -405,6 +405,12 @@ for rates.one, rates.other, rates.no in values: step(X)
 = reports.paths == [["rates.one", "rates.other"]]
 = reports[0].calls == 4
 = reports[0].lines()[-1] == "  hint: pass rates.one and rates.other to <lambda> as arguments"
+### an item that only a loop reads is added when it changes again
+rates = {"lr": 1.0, "other": 1.0}
+step = jax.jit(lambda x: x * rates["lr"] * sum(rates.values()))
+step(X)
+for rates["lr"], rates["other"] in ((2.0, 3.0), (2.0, 7.0)): step(X)
+= reports.paths == [["rates['lr']", "rates['other']"]]
 ### many arrays of one pytree are told as one
 params = {"layers": [{"w": X, "b": X} for _ in range(2)]}
 step = jax.jit(lambda x: sum(x * layer["w"] + layer["b"] for layer in params["layers"]))

@@ -260,7 +260,7 @@ a callable with another captured value | x, fn: fn(x) | \
     captured variable 'scale' 2.0 | captured variable 'scale' 3.0 | fn .*array | static fn
 a callable made again | x, fn: fn(x) | \
     (ones(3), canonopt.hoist(scaling(2.0)) if fixed else scaling(2.0)) for _ in range(2) | fn | \
-    callable | scaled | made by the same code | fn once, or as canonopt\.hoist | static fn
+    callable | scaled | made by the same code | fn once, or wrap the function in | static fn
 another function | x, fn: fn(x) | (ones(3), jnp.sin), (ones(3), jnp.cos) | \
     fn | callable | sin | cos | fn .* | static fn
 """)
@@ -268,7 +268,7 @@ another function | x, fn: fn(x) | (ones(3), jnp.sin), (ones(3), jnp.cos) | \
 
 @scenario(
     *("model.activation", "callable", "<lambda>", "made by the same code"),
-    r"model\.activation once, or as canonopt\.hoist",
+    r"model\.activation once, or wrap the function in canonopt\.hoist",
 )
 def a_model_with_a_lambda_in_a_static_field(jit, fixed=False):
     step = jit(named(lambda model, x: model(x)))
