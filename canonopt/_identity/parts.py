@@ -5,6 +5,7 @@ other parts. `Graph` collects all values that can be reached through parts. `Cop
 with other values in place of the arrays that the function captures.
 """
 
+import abc
 import collections
 import copy
 import dataclasses
@@ -295,17 +296,18 @@ class Copy:
     may meet both the value and its copy, or if `isinstance` tells an array from its replacement.
     """
 
-    def __init__(self, fn: Any, reading: Reading, others: Iterable[Any]) -> None:
-        others = [*others]
-        pairs = {
-            type(array): (array, new) for array, new in zip(reading.arrays, others, strict=True)
-        }
+    def __init__(self, fn: Any, reading: Reading, others: Sequence[Any]) -> None:
+        replaced = [*zip(reading.arrays, others, strict=True)]
+        pairs = {type(array): (array, other) for array, other in replaced}.values()
         # An abstract class may have registered a class, or look at its name or its attributes.
-        for cls in (each for each in reading.objects if isinstance(each, type)):
-            if any(_is_of(array, cls) != _is_of(new, cls) for array, new in pairs.values()):
+        for cls in reading.objects:
+            is_abstract = isinstance(cls, abc.ABCMeta)
+            if is_abstract and any(
+                _is_of(array, cls) != _is_of(other, cls) for array, other in pairs
+            ):
                 raise TypeError(f"{cls.__name__} tells an array from what would replace it.")
         self._graph = Graph(fn)  # keeps the nodes alive, so that no id is reused
-        self._copied = dict(zip(map(id, reading.arrays), others, strict=True))
+        self._copied = {id(array): other for array, other in replaced}
         self._changed = leading_to(self._copied, self._graph.owners_of)
         is_found = len(self._graph.nodes) < MAX_NODES and reading.above <= self._changed
         if not is_found or self._changed & reading.shared:
