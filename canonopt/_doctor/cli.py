@@ -1,6 +1,7 @@
 """The command line: options, the run of the command, and the report at its end."""
 
 import argparse
+import contextlib
 import importlib.util
 import itertools
 import os
@@ -220,4 +221,6 @@ def _say(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        sys.stderr = None  # at exit, Python flushes stderr, and a failure changes the exit status
+        # At exit, Python flushes stderr, and a failure would change the exit status.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -261,17 +261,20 @@ _IMPURE_OF_PURE = frozenset(
 )
 # These names of other libraries read data besides their arguments.
 _IMPURE = {
-    "numpy": "random load loadtxt genfromtxt fromregex fromfile memmap geterr geterrcall seterr "
-    "get_printoptions printoptions DataSource NpzFile open_memmap errstate datetime64",
-    "jax": "load io_callback_impl process_time",
-    "flax": "io checkpoints",
-    "scipy": "io random",
-    "PIL": "open",
-    "omegaconf": "load",
-    "pandas": "read_csv read_json read_parquet read_pickle read_table",
-    # All of these packages read files.
-    **{name: name for name in ("etils", "fsspec", "joblib", "tensorstore", "toml")},
-    "equinox": "tree_deserialise_leaves default_deserialise_filter_spec",
+    package: frozenset(names.split())
+    for package, names in {
+        "numpy": "random load loadtxt genfromtxt fromregex fromfile memmap geterr geterrcall "
+        "seterr get_printoptions printoptions DataSource NpzFile open_memmap errstate datetime64",
+        "jax": "load io_callback_impl process_time",
+        "flax": "io checkpoints",
+        "scipy": "io random",
+        "PIL": "open",
+        "omegaconf": "load",
+        "pandas": "read_csv read_json read_parquet read_pickle read_table",
+        # All of these packages read files.
+        **{name: name for name in ("etils", "fsspec", "joblib", "tensorstore", "toml")},
+        "equinox": "tree_deserialise_leaves default_deserialise_filter_spec",
+    }.items()
 }
 _WRITTEN_IN = {"posix": "os", "nt": "os"}  # the `__module__` of functions of `os`
 
@@ -300,5 +303,5 @@ def impure_name(value: Any, module: types.ModuleType | None = None) -> str | Non
     if package in sys.stdlib_module_names:
         is_impure = _PURE.isdisjoint((package, package.lstrip("_")))
     else:
-        is_impure = not {*full.split(".")}.isdisjoint(_IMPURE.get(package, "").split())
+        is_impure = not _IMPURE.get(package, frozenset()).isdisjoint(full.split("."))
     return full if is_impure else None

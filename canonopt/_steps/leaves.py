@@ -26,7 +26,7 @@ def struct_of(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def sharding_of(leaf: Any) -> Sharding | None:
-    """Return the sharding of a leaf that is committed: the only one in the key of a jit cache."""
+    """Return the sharding of a committed leaf, which is in the key of a jit cache; else None."""
     is_concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
     is_known = leaf.committed if is_concrete else isinstance(leaf, jax.ShapeDtypeStruct)
     return leaf.sharding if is_known else None
@@ -42,16 +42,17 @@ def strongly_typed(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(struct.shape, struct.dtype, sharding=struct.sharding)
 
 
+def type_of(leaf: Any) -> Any:
+    return (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))  # random keys lack it
+
+
 def types_of(tree: Any) -> list[Any]:
-    """Return the shape, the dtype and the weak type of each leaf."""
-    leaves = jax.tree.leaves(tree)
-    # Random keys have no weak type.
-    return [(leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)) for leaf in leaves]
+    return [*map(type_of, jax.tree.leaves(tree))]
 
 
 def as_type(leaf: Any, wanted: Any) -> Any:
     """Return `leaf` with the dtype and the weak type of `wanted`."""
-    if isinstance(leaf, jax.Array) and types_of(jax.typeof(leaf)) == types_of(wanted):
+    if isinstance(leaf, jax.Array) and type_of(jax.typeof(leaf)) == type_of(wanted):
         return leaf
     # The function `convert_element_type` cannot make an array weakly typed.
     return jax.lax.convert_element_type_p.bind(

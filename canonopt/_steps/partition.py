@@ -8,7 +8,6 @@ in place stays the same array. `object.__setattr__` on a module goes unnoticed, 
 `__class__`, as reloaders such as IPython's `%autoreload` do with live objects.
 """
 
-import contextlib
 import dataclasses
 import enum
 import functools
@@ -211,10 +210,12 @@ _flatten_one_level = jtu.default_registry.flatten_one_level
 
 def _is_frozen(module: Any) -> bool:
     # Try to set an attribute: `__init__` may be running, or the class may let any code set it.
-    with contextlib.suppress(dataclasses.FrozenInstanceError):
+    try:  # `contextlib.suppress` would be slower, at each call
         for name, value in attributes_of(module).items():
             setattr(module, name, value)
             return False
+    except dataclasses.FrozenInstanceError:
+        pass
     return True
 
 

@@ -277,12 +277,12 @@ class Calls:
     def _started(
         self, kind: Any, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Do the same for the first call of a kind: find a shared program, or trace one."""
+        """Find a shared program for the first call of a kind, or trace one, and run it."""
         __tracebackhide__ = True
         avals, structure, static, _ = kind
         fn, options = jitted.fn, jitted.options
-        given = ((name, *jtu.tree_flatten(option)) for name, option in sorted(options.items()))
-        beside = (*jitted.beside, structure, *static, *given)
+        in_options = ((name, *jtu.tree_flatten(o)) for name, o in sorted(options.items()))
+        beside = (*jitted.beside, structure, *static, *in_options)
         reading = read_call(fn, beside)
         arrays = reading.arrays
         dimensions = bound_dimensions() if reading.reads_dimensions else None
@@ -302,9 +302,9 @@ class Calls:
             note_calls(reading, 0 if context else MAX_WORDS)
             return None, None
         donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
-        given = _arrays_in(args, kwargs) if arrays else []
+        others = _arrays_in(args, kwargs) if arrays else []
         with jax.ensure_compile_time_eval():  # copy arrays now, even if an outer function is traced
-            lifted = [as_argument(array, given, donates) for array in arrays]
+            lifted = [as_argument(array, others, donates) for array in arrays]
         if any(array is None for array in lifted):
             note_not_shared(fn, _PLACED)
             return None, None
@@ -321,8 +321,8 @@ class Calls:
             output = filled(program.template, reading.objects) if reason is None else None
         else:
             program = Program(jitted, structure, reading.pinned)
-            given = args, {**captured, **kwargs}
-            reason, output = _trace(program, jitted, beside, reading, given)
+            call = args, {**captured, **kwargs}
+            reason, output = _trace(program, jitted, beside, reading, call)
             if reason is not None:
                 _not_shared.setdefault(key, reason)
             if output is not None and has_old_trace(program.inside, reading):
