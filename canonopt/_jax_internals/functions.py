@@ -64,8 +64,9 @@ def argument_options(jitted: Any) -> dict[str, tuple[Any, ...]] | None:
 
 def statics_of(jitted: Any) -> frozenset[int | str] | None:
     """Return the numbers and names of the static arguments; None if they are unknown."""
-    info = getattr(jitted, "_jit_info", None)
-    return None if info is None else frozenset((*info.static_argnums, *info.static_argnames))
+    if (found := argument_options(jitted)) is None:
+        return None
+    return frozenset((*found["static_argnums"], *found["static_argnames"]))
 
 
 def has_programs(jitted: Any) -> bool:

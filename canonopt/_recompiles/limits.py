@@ -45,6 +45,14 @@ def _check_limit(
         raise LimitError(text, "Write mode='raise'.", path="mode")
 
 
+def _given(fn: Any, name: str, limit: Any, mode: object) -> tuple[Any, Any]:
+    """Return the function and the limit; `fn` may be the limit, as in `@assert_max_traces(2)`."""
+    if fn is not None and not callable(fn):
+        fn, limit = None, fn
+    _check_limit(name, limit, mode)
+    return fn, limit
+
+
 class _Alarm(Recorder):
     """Raises `error`, warns or does nothing, depending on `mode`. The message has the cause."""
 
@@ -107,9 +115,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
     a `ValueError`, at once if the limit is not an int or the mode is unknown.
     `UnsupportedVersionError` at once if JAX has changed so that canonopt cannot count traces.
     """
-    if fn is not None and not callable(fn):  # only the limit, as in `@assert_max_traces(2)`
-        fn, max_traces = None, fn
-    _check_limit("max_traces", max_traces, mode)
+    fn, max_traces = _given(fn, "max_traces", max_traces, mode)
     if fn is None:
         return functools.partial(assert_max_traces, max_traces=max_traces, mode=mode)
     limit = _Limit(fn, "traces", max_traces, mode)
@@ -148,9 +154,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     exceeds the limit. `UnsupportedVersionError`, at once or after the first call, if JAX has
     changed so that canonopt cannot count compiles.
     """
-    if jitted is not None and not callable(jitted):
-        jitted, max_compiles = None, jitted
-    _check_limit("max_compiles", max_compiles, mode)
+    jitted, max_compiles = _given(jitted, "max_compiles", max_compiles, mode)
     if jitted is None:
         return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
     if not is_jitted(jitted):

@@ -197,10 +197,10 @@ def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
     if not other.is_array or leaf.kind != "number" or leaf.type not in kinds:
         return leaf
     dtype = str(jnp.result_type(kinds[leaf.type]))
-    array = attrs.evolve(leaf, kind="array", dtype=dtype, weak_type=dtype != "bool")
     # A Python number is not on a device yet, so it counts as not committed.
     committed = None if other.committed is None else False
-    return attrs.evolve(array, committed=committed, memory_kind=other.memory_kind)
+    placement = {"committed": committed, "memory_kind": other.memory_kind}
+    return attrs.evolve(leaf, kind="array", dtype=dtype, weak_type=dtype != "bool", **placement)
 
 
 # --- arrays ---------------------------------------------------------------------------------------
