@@ -16,7 +16,7 @@ import sys
 import tokenize
 import types
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -129,6 +129,7 @@ def _imported(node: ast.AST, package: str) -> Iterator[tuple[ast.alias, str, str
 def _kept(parents: _Parents) -> Iterator[tuple[int, str]]:
     """Yield the lines that use Optax in a way that canonopt may not support, with the reason."""
     ours = {name for node in parents for _, _, name, _ in _imported(node, "canonopt")}
+    loads = [n for n in parents if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
     for node, parent in parents.items():
         for alias, module, name, path in _imported(node, "optax"):
             if not _has_module(module):
@@ -140,7 +141,9 @@ def _kept(parents: _Parents) -> Iterator[tuple[int, str]]:
                     yield alias.lineno, f"canonopt has no {path}"
                 if name in ours:
                     yield alias.lineno, f"another line imports canonopt as {name} already"
-                yield from _uses(name, path, parents)
+                # Scopes are ignored: a name that any import binds counts as that import everywhere.
+                uses = [load for load in loads if load.id == name]
+                yield from _misuses(uses, path, parents)
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
         user = parents[parent] if isinstance(parent, ast.keyword) else parent
@@ -150,12 +153,9 @@ def _kept(parents: _Parents) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"the string {node.value!r} names Optax"
 
 
-def _uses(name: str, path: str, parents: _Parents) -> Iterator[tuple[int, str]]:
-    """Yield lines where `name`, which stands for `path`, must stay Optax's, with the reason."""
-    for use in parents:
-        # Scopes are ignored: a name that any import binds counts as that import everywhere.
-        if not (isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load)):
-            continue
+def _misuses(uses: Iterable[ast.Name], path: str, parents: _Parents) -> Iterator[tuple[int, str]]:
+    """Yield lines where names that stand for `path` must stay Optax's, with the reason."""
+    for use in uses:
         end: ast.expr = use
         full = path
         while _is_module(full) and isinstance(parent := parents[end], ast.Attribute):
