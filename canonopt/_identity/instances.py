@@ -20,7 +20,7 @@ from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import is_mock, loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import LOGGERS, NOW, UNBOUND, Mode, Reader, fixed, is_plain
+from .reader import LOGGERS, UNBOUND, Mode, Reader, fixed, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -264,8 +264,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add_class(cls)
             reader.enter_mutable(value, mode, mutable(value, is_library_class(cls)))
             reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
-        reader.add_owner(value)
-        reader.names_of.setdefault(id(value), set()).add(reader.name)
+        reader.add_instance(value)
     elif _is_known_to_jax(cls):
         _read_of_jax(reader, value)
     elif base is None:
@@ -281,8 +280,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
 
 def _counts_by_attributes(reader: Reader, value: Any, mode: Mode) -> bool:
     """Return True if only attributes that code names count, unless it passes the instance on."""
-    is_now = mode in NOW or (mode == "live" and reader.is_now)
-    if not is_now and id(value) not in reader.names_of:
+    if not reader.is_by_name(value, mode):
         return False
     cls = type(value)
     is_mutable = state_of(cls) == "attributes" and not _is_frozen(cls)

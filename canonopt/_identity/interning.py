@@ -38,7 +38,7 @@ def read(
     *,
     explain: bool = False,
     max_words: int = MAX_WORDS,
-    library_cells: dict[int, Any] | None = None,
+    rebound_cells: dict[int, Any] | None = None,
 ) -> Reading:
     """Return the key of some values, with other facts about the values.
 
@@ -50,7 +50,7 @@ def read(
     - `beside`: other values, which are read like those in `now`, but are never copied.
     - `explain`: whether to collect the parts that are likely to differ in another build.
     - `max_words`: the most items of the key. Values with a larger key are not comparable.
-    - `library_cells`: an earlier result's `library_cells`, whose values replace the present ones.
+    - `rebound_cells`: an earlier result's `rebound_cells`, whose values replace the present ones.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
@@ -60,7 +60,7 @@ def read(
             is_exact = type(value) is not float or (value and value == value)
             key += (type(value), value if is_exact else exact(value, "given"))
         return Reading(tuple(key))
-    reader = Reader(RULES, rule_for, takes_apart, explain, max_words, library_cells)
+    reader = Reader(RULES, rule_for, takes_apart, explain, max_words, rebound_cells)
     return reader.read(held=held, given=given, now=now, fixed=beside)
 
 
@@ -78,8 +78,8 @@ def read_call(
     `beside` has other values to read, such as static arguments. `before` is the result from before
     the trace, if this call reads `fn` again after the trace. The rest is as for `read`.
     """
-    cells = None if before is None else before.library_cells
-    options: dict[str, Any] = {"explain": explain, "max_words": max_words, "library_cells": cells}
+    cells = None if before is None else before.rebound_cells
+    options: dict[str, Any] = {"explain": explain, "max_words": max_words, "rebound_cells": cells}
     reading = read(now=(fn,), beside=(*beside,), **options)
     is_refused = reading.captures_arrays and not reading.arrays
     if is_refused and reading.is_comparable and why_not_shared(fn) is None:

@@ -147,7 +147,7 @@ class Reading:
     # order of the key. If two readings have equal keys, objects at the same index do the same.
     objects: list[Any] = dataclasses.field(default_factory=list)
     # By id: each cell that library code rebinds, with the value that it had before the trace.
-    library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
+    rebound_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
     # `arrays`: the captured arrays whose values are not in the key, in order. `above`: the ids of
     # `arrays` and of values that lead to them. Both are empty if a copy might behave differently.
     arrays: list[Any] = dataclasses.field(default_factory=list)
@@ -188,14 +188,14 @@ class Reader:
         takes_apart: Callable[[Any], bool],
         explain: bool = False,
         max_words: int = MAX_WORDS,
-        library_cells: dict[int, tuple[types.CellType, Any]] | None = None,
+        rebound_cells: dict[int, tuple[types.CellType, Any]] | None = None,
     ) -> None:
         # `rules` has most rules, because a lookup is faster than a call. `rule_for` finds the rest.
         self._rules, self._rule_for, self._takes_apart = rules, rule_for, takes_apart
         self._max_words = max_words
         self.reading, self._explains = Reading(), explain
-        if library_cells is not None:
-            self.reading.library_cells = library_cells
+        if rebound_cells is not None:
+            self.reading.rebound_cells = rebound_cells
         self.out: list[Hashable] = []  # the key
         self._pending: list[tuple[Any, Mode, str | None]] = []
         # Maps the id of each value that was read to its index in `Reading.objects`, and its mode.
@@ -209,13 +209,13 @@ class Reader:
         # with its index and the attributes already read. `_held`: ids of modules from `_add_held`.
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._held: set[int] = set()
-        # `names_of`: by the id of each instance, the names that code has for it, with a dot for an
+        # `_names_of`: by the id of each instance, the names that code has for it, with a dot for an
         # attribute, and None if code also reaches it in another way. `_passed`: names whose values
         # code passes on (see `Code.passed`). `_passing`: by class id, methods that pass on `self`.
-        self.names_of: dict[int, set[str | None]] = {}
+        self._names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
-        self.is_now = False  # whether `read` was given values in a mode of `NOW`
+        self._is_now = False  # whether `read` was given values in a mode of `NOW`
         # `_arrays`: the arrays that a copy of a function can replace, by id, with their index in
         # the key. `_owners_of`: by the id of each part, the ids of the values that have the part.
         self._arrays: dict[int, tuple[Any, int]] = {}
@@ -227,7 +227,7 @@ class Reader:
 
     def read(self, **values: Iterable[Any]) -> Reading:
         """Return the reading of `values`, which has a list of values for each mode."""
-        self.is_now = bool(values.get("now") or values.get("fixed"))
+        self._is_now = bool(values.get("now") or values.get("fixed"))
         for mode, of_mode in values.items():
             for value in of_mode:
                 self.add(value, cast(Mode, mode))
@@ -256,7 +256,7 @@ class Reader:
             for array, place in self._arrays.values():
                 self.out[place] = self._key_of_array(array)
         reading.hides_traces |= reading.has_inner_jit or bool(self.named & _HIDE_TRACES_BY_NAME)
-        counted = {i: self._owners[i][2] for i in self.names_of}
+        counted = {i: self._owners[i][2] for i in self._names_of}
         reading.by_name = {i: names for i, names in counted.items() if WHOLE not in names}
         reading.key = tuple(self.out)
         return reading
@@ -584,9 +584,19 @@ class Reader:
         if id(owner) not in self._owners:
             self._owners[id(owner)] = (len(self._owners), owner, set())
 
+    def add_instance(self, instance: Any) -> None:
+        """Queue an instance, to add the attributes that code names, or all if code passes it on."""
+        self.add_owner(instance)
+        self._names_of.setdefault(id(instance), set()).add(self.name)
+
+    def is_by_name(self, instance: Any, mode: Mode) -> bool:
+        """Return True if `instance` may count by the attributes that code names, not by all."""
+        is_now = mode in NOW or (mode == "live" and self._is_now)
+        return is_now or id(instance) in self._names_of
+
     def _is_passed(self, instance: Any) -> bool:
         """Return True if code may do more with an instance than read attributes of it."""
-        names = self.names_of[id(instance)]
+        names = self._names_of[id(instance)]
         if self.reads_any_attribute or None in names or not names.isdisjoint(self._passed):
             return True
         if type(instance) in LOGGERS and not self.named.isdisjoint(_OF_LOGGERS):
@@ -633,7 +643,7 @@ class Reader:
 
     def _passes_methods(self) -> bool:
         """Return True if code may pass on a method of an instance that counts by attributes."""
-        for one in (self._owners[each][1] for each in self.names_of):
+        for one in (self._owners[each][1] for each in self._names_of):
             bases = (vars(base) for base in type(one).__mro__ if base is not object)
             methods = {n for base in bases for n, v in base.items() if hasattr(v, "__code__")}
             # An attribute hides a method: `self.loss = canonopt.jit(self.loss)`.

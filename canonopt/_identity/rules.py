@@ -125,7 +125,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 reader.note(function, errors.OF_LIBRARY if is_library else errors.rebindable(name))
         if mode in NOW and name in own:
             # When traced, Optax's schedules turn captured ints into floats: the ints count.
-            _, value = reader.reading.library_cells.setdefault(id(cell), (cell, value))
+            _, value = reader.reading.rebound_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.add_module(function, value, code, name)
         elif isinstance(value, type) and name == "__class__" and name not in code.passed:

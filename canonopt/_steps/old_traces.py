@@ -55,7 +55,7 @@ def _key_of(fn: Any) -> tuple[Hashable, ...]:
     # `now` compares arrays by type if possible: methods read only attributes that their code names.
     is_whole = isinstance(fn, types.FunctionType | functools.partial)
     how: dict[str, Any] = {"beside" if is_whole else "now": (fn,)}
-    return read(**how, library_cells=_Uncounted()).key
+    return read(**how, rebound_cells=_Uncounted()).key
 
 
 def _note(fn: Any, key: tuple[Hashable, ...] | None) -> bool:
