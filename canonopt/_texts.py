@@ -23,7 +23,7 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def is_spec(value: Any) -> bool:
-    """Return True for a spec: a transformation or a schedule of canonopt, with parameters."""
+    """Return True for a spec: a gradient transformation or a schedule that canonopt has built."""
     return hasattr(type(value), "__canonicalized__") and hasattr(type(value), "hyperparameters")
 
 
@@ -33,8 +33,8 @@ def fields_of(kind: type) -> Sequence[Any]:
     return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
 
 
-# `equinox.tree_pformat` would show all of a large value, and memory addresses. `reprlib` does not
-# know arrays, functions or dataclasses, and omits the number of items.
+# No library does this: `equinox.tree_pformat` shows memory addresses, and all of a large value.
+# `reprlib` does not know arrays, functions or dataclasses, and omits the number of items.
 
 _MAX_TEXT = 1000  # maximum number of characters; ten times as many for a string
 _MAX_ITEMS = 32  # maximum number of items of a container
@@ -45,7 +45,7 @@ _SHOWN_AS_CONTAINERS = {kind.__repr__ for kind in _CONTAINERS}
 
 
 def text_of(value: Any, depth: int = 0) -> str:
-    """Return a bounded `repr` without addresses. Only the parts that are shown are read."""
+    """Return a bounded `repr` without addresses, and read only the parts that it shows."""
     try:
         return _text(value, depth)
     except Exception:  # an attribute of a user's class may raise any error
@@ -85,12 +85,12 @@ def _text(value: Any, depth: int) -> str:
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
-    """Return the items or fields of a value with their labels, or None if it has its own `repr`."""
+    """Return the items or fields of a value, each with a label, or None to show its `repr`."""
     kind = type(value)
     if kind.__repr__ in _SHOWN_AS_CONTAINERS:
         if isinstance(value, dict):
             return ((f"{text_of(key)}: ", item) for key, item in value.items())
-        # The order of a set may differ each time.
+        # A small set is sorted, because the order of its items may differ in each process.
         is_set = isinstance(value, set | frozenset) and len(value) <= _MAX_ITEMS
         return (("", item) for item in (sorted(value, key=text_of) if is_set else value))
     if isinstance(value, functools.partial):
@@ -108,7 +108,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
 
 
 def children_of(value: Any) -> list[tuple[str, Any]] | None:
-    """Return the children of a pytree node, each with the step to it; None for a leaf.
+    """Return the children of a pytree node, each with its key as text (`[0]`); None for a leaf.
 
     A spec and a dynamic number count as leaves.
     """
@@ -132,9 +132,9 @@ def _on_one_line(text: str) -> str:
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return pairs of texts that differ, by name; `"missing"` stands for a text that is absent.
+    """Return the texts that differ, by name, as `(before, after)`. An absent text is `"missing"`.
 
-    The names are in the order of `after`.
+    The names are in the order of `after`. Names that only `before` has come last.
     """
     pairs = {n: (before.get(n, "missing"), after.get(n, "missing")) for n in {**after, **before}}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -145,7 +145,7 @@ def times(count: int) -> str:
 
 
 def aligned(rows: list[tuple[object, ...]]) -> list[str]:
-    """Return the lines of a table whose columns are as wide as their cells."""
+    """Return the lines of a table in which each column is as wide as its widest cell."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return [
@@ -173,9 +173,9 @@ def is_gradient_transformation(value: Any) -> bool:
 def built_as(value: Any) -> str | None:
     """Return how Optax built a transformation: `optax.chain(clip_by_global_norm, adamw)`.
 
-    Returns None for other values, and for those that Optax did not build. Relies on the qualified
-    name of an `update`, which begins with its factory's name, and on the variables that `chain`,
-    `masked` and `with_extra_args_support` capture. If these change, the outermost factory is named.
+    Returns None if Optax did not build the value. Relies on the qualified name of `update`, which
+    begins with its factory's name, and on the variables that `chain`, `masked` and
+    `with_extra_args_support` capture. If these variables change, names only the outermost factory.
     """
     if not is_gradient_transformation(value):
         return None
@@ -184,7 +184,7 @@ def built_as(value: Any) -> str | None:
     return f"optax.{_factory_of(value.update)}".replace("'", "")
 
 
-# Common optimizers, keyed by all but the last part of their chain. `'` is for `nesterov=True`.
+# Maps all but the last part of a chain to the name of the optimizer. `'` means `nesterov=True`.
 _OPTIMIZERS = {
     ("scale_by_adam",): "adam",
     ("scale_by_adam", "add_decayed_weights"): "adamw",

@@ -1,9 +1,8 @@
-"""Find out why a function was traced or compiled again.
+"""Report why a function was traced or compiled again, and which cached programs use old values.
 
-At each miss of a jit cache, canonopt records the call, finds how it differs from the nearest
-earlier call, and gives advice. Other subpackages may use the counters (`compile_log`,
-`record_everywhere`, the assertions, `no_recompiles`), the logs, and `Cause.lines`, which renders a
-cause for every report.
+While a log or an assertion is active, canonopt records each call that misses a jit cache. A report
+compares the call with the most similar earlier call, and gives advice. Other subpackages import
+only the names below.
 """
 
 from .limits import assert_max_compiles as assert_max_compiles

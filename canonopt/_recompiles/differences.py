@@ -1,7 +1,7 @@
 """Find how two calls differ: one `Difference` for each path, with the facts that `rules` uses.
 
 A path leads to an argument, to a part of an argument or to a setting, as in `records`. `nearest`
-compares a new call with the nearest earlier call.
+compares a new call with the most similar earlier call.
 """
 
 import functools
@@ -115,13 +115,13 @@ class Part:
 
     @property
     def is_another_dynamic_int(self) -> bool:
-        """Return True if an int in `canonopt.dynamic` differs: programs have it as a constant."""
+        """Return True if an int in `canonopt.dynamic` differs: a program has it as a constant."""
         ints_in = re.compile(r"canonopt\.dynamic\(-?\d+\)").findall
         return ints_in(self.before.text) != ints_in(self.after.text)
 
     @property
     def label(self) -> str:
-        """Return the word in quotes in the name: `tx` for `captured variable 'tx'`."""
+        """Return the quoted word in the name (`tx` in `captured variable 'tx'`), or the name."""
         return [*self.name.split("'"), self.name][1]
 
 
@@ -137,8 +137,10 @@ class Difference(Part):
 
     - `place`: the path in the records of the calls.
     - `path`: the path in a report: valid Python, or words.
-    - `parameter`: the end of `path` if it leads to a parameter of a spec, such as `.learning_rate`.
-        A spec is an optimizer or a schedule of canonopt.
+    - `parameter`: the end of `path`, such as `.learning_rate`, if `path` leads to a parameter of a
+        spec, which is an optimizer or a schedule of canonopt.
+
+    A property with advice returns words to append to a hint, or "" if the advice does not apply.
     """
 
     parameter = ""
@@ -260,7 +262,7 @@ class Difference(Part):
     def visible(self) -> Part | None:
         """Return the part that is another optimizer, else the innermost part that looks different.
 
-        Returns None if the values themselves are two different optimizers, or if `is_object`.
+        Returns None if there is none, if the values are different optimizers, or if `is_object`.
         """
         if self.is_object or self.is_another_optimizer:
             return None
@@ -270,7 +272,7 @@ class Difference(Part):
 
     @property
     def hidden(self) -> Part | None:
-        """Return the innermost part that differs and is no function or optimizer, or None."""
+        """Return the innermost differing part that is neither function nor optimizer, or None."""
         if self.before.kind == "transformation" or self.is_object:  # the text shows the parts
             return None
         return next((part for part in self.parts if part.before.kind == "value"), None)
@@ -282,7 +284,7 @@ class Difference(Part):
 
     @property
     def function(self) -> Part:
-        """Return the outermost function or optimizer that differs, or else the whole value."""
+        """Return the value; if it looks the same, the outermost function or optimizer in it."""
         if self.before.kind != "value" or self.visible is not None or self.is_object:
             return self
         inside = (part for part in reversed(self.parts) if part.before.kind != "value")
@@ -345,7 +347,7 @@ class Difference(Part):
 
     @property
     def other_statics(self) -> str:
-        """Return `, static_argnames=...` for the static arguments of a method other than `self`."""
+        """Return `, static_argnames=...` with a method's static arguments, without `self`."""
         leaves = {**self.old.leaves, **self.new.leaves}
         static = (name for name, leaf in leaves.items() if leaf.is_static and name.isidentifier())
         names = (*sorted(name for name in static if name != "self"),)
@@ -423,7 +425,7 @@ class Difference(Part):
         # No reason is needed if a library's jit is used, or if canonopt can share the values.
         is_moot = self.is_jitted_elsewhere if self.is_function else self.is_same_to_canonopt
         is_moot |= self.kind == "transformation" and any(p.before.is_of_optax for p in self.parts)
-        # If a visible part differs, these are two configurations, which must not be merged.
+        # If a visible part differs, these are two configurations, and each needs its own program.
         if is_moot or self.visible:
             return ""
         if (why := self.function.after.why_not_shared) or not self.is_function:
@@ -434,7 +436,7 @@ class Difference(Part):
 
     @property
     def is_jitted_elsewhere(self) -> bool:
-        """Return True if a library jits the function, JAX jits a wrapper, or the user lowers it."""
+        """Return True if a library jits the function, JAX jits a wrapper, or `.lower()` is used."""
         new = self.new
         return bool(new.caller.package or new.wrapper or new.is_lowered)
 
@@ -465,7 +467,7 @@ class Difference(Part):
             words = ""  # the class of the state is not the user's, so no field can be changed
         elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
             words = self.not_static or ", in a field that is not static"
-            # An array in an argument that has trained arrays is trained, too.
+            # If the arrays in the argument are trained, a new array in it is trained, too.
             arrays = (path for path, leaf in self.new.leaves.items() if leaf.is_array)
             has_arrays = any(is_inside(path, {self.root}) for path in arrays)
             if has_arrays and not self.before.is_integer:
@@ -478,7 +480,7 @@ class Difference(Part):
 
     @property
     def for_dynamic(self) -> str:
-        """Return advice on the class that holds the optimizer: it has to declare it as data."""
+        """Return advice on passing the optimizer as data, declared in the class that holds it."""
         words, leaves = self.not_static, self.new.leaves
         words += ", in an argument that is not donated" * self.new.donates
         optimizer = self.path.removesuffix(self.parameter)
@@ -527,7 +529,7 @@ class Difference(Part):
 
     @property
     def is_of_numbers(self) -> bool:
-        """Return True if a number becomes an array or a number of another type."""
+        """Return True if one value is a number, and the other is an array or of another type."""
         leaves = self.before, self.after
         is_one = any(
             leaf.kind == "number" or leaf.number or leaf.text in ("True", "False")
@@ -537,7 +539,7 @@ class Difference(Part):
 
     @property
     def one_dtype(self) -> str:
-        """Return the dtype of both calls, such as `jnp.float32`, or "dtype" if they differ."""
+        """Return the dtype in both calls, such as `jnp.float32`, or "dtype" if the calls differ."""
         before, after = as_traced(self.before, self.after), as_traced(self.after, self.before)
         is_one = before.dtype == after.dtype != ""
         return f"jnp.{after.dtype}" if is_one else "dtype"
@@ -564,7 +566,7 @@ class Difference(Part):
 def array_kind(before: Leaf, after: Leaf) -> str:
     """Return the most important kind of difference between two arrays, or "" if there is none."""
     if before.is_key != after.is_key:
-        return "dtype"  # the extra dimension of an old-style key follows from its dtype
+        return "dtype"  # the shape differs as well: an old-style key has one more dimension
     ignored: tuple[str, ...] = ()
     if None in (before.committed, after.committed):  # the placement of a tracer is unknown
         ignored = ("memory kind", "commitment", "sharding")
@@ -585,7 +587,7 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
     # A node comes before its children, which are left out if the node differs or is missing.
     gone: set[str] = set()
     is_of_two_jits = old.jit != new.jit
-    # Equinox gives `jax.jit` options of its own.
+    # Equinox gives `jax.jit` options of its own, so they differ from those of another jit.
     has_other_options = is_of_two_jits and (old.is_filtered or new.is_filtered)
     for path in old.leaves | new.leaves:
         before, after = old.leaves.get(path), new.leaves.get(path)
@@ -594,8 +596,8 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
         if has_other_options and path.startswith(OPTION):
             continue
         if before is None or after is None:
-            # If only one call has an argument, the argument's own path shows that. `canonopt.jit`
-            # compares more settings than a call of another jit records.
+            # If only one call has an argument, the argument's own path shows that. A call of
+            # `canonopt.jit` has records of more settings than a call of another jit.
             is_more = path == JIT or (is_of_two_jits and path.startswith(CONTEXT))
             if path.startswith((GIVEN, OPTION)) or is_more:
                 continue
@@ -605,7 +607,7 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
         yield Difference(path, before, after, old, new)
     if gone:
         return
-    # The transformations of a call are in the key of a compile, but not in that of a trace.
+    # JAX compiles again, but does not trace again, if the transformations around a call change.
     before, after = old.leaves[TRANSFORMS], new.leaves[TRANSFORMS]
     if before.token != after.token:
         yield Difference(TRANSFORMS, before, after, old, new)
@@ -626,17 +628,18 @@ def _is_same(before: Leaf, after: Leaf, is_shared: bool) -> bool:
     return old.is_array and new.is_array and not array_kind(old, new)
 
 
-_MAX_COUNTED = 64  # maximum number of differences to count: a call with more is far off
+_MAX_COUNTED = 64  # maximum number of differences to count in each comparison of two calls
 
 
 def nearest(
     new: Call, earlier: Sequence[Call], wanted: Callable[[Difference], int]
 ) -> list[Difference]:
-    """Return how a call differs from the nearest of `earlier`, which has at least one call.
+    """Return how `new` differs from the nearest call in `earlier`, most important kinds first.
 
-    `wanted` returns how many programs with such a difference the user likely wants.
+    `earlier` has at least one call. `wanted` returns how many programs with a given difference the
+    user likely wants.
     """
-    # There may be 16 earlier calls, so each comparison stops early.
+    # There may be 16 earlier calls, so each comparison stops at `_MAX_COUNTED`.
     found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
     # Prefer a call with the same optimizer, since a loop keeps its optimizer. Next, prefer a call
     # without differences that the user likely wants. Of equally near calls, take the last, because

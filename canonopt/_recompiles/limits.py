@@ -46,7 +46,7 @@ def _check_limit(
 
 
 def _given(fn: Any, name: str, limit: Any, mode: object) -> tuple[Any, Any]:
-    """Return the function and the limit; `fn` may be the limit, as in `@assert_max_traces(2)`."""
+    """Return the function or None, and the limit, which `@assert_max_traces(2)` gives as `fn`."""
     if fn is not None and not callable(fn):
         fn, limit = None, fn
     _check_limit(name, limit, mode)
@@ -54,7 +54,7 @@ def _given(fn: Any, name: str, limit: Any, mode: object) -> tuple[Any, Any]:
 
 
 class _Alarm(Recorder):
-    """Raises `error`, warns or does nothing, depending on `mode`. The message has the cause."""
+    """A recorder that raises `error`, warns or only counts. The message has the cause."""
 
     def __init__(self, mode: Mode, error: type[ExcessError]) -> None:
         super().__init__()
@@ -77,10 +77,11 @@ class _Alarm(Recorder):
 
 
 def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "raise") -> Any:
-    """Wrap `fn` so that it raises when it is traced more than `max_traces` times, and says why.
+    """Wrap `fn` so that it raises, and says why, when it is traced more than `max_traces` times.
 
-    Use it below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, or above, as in
-    `canonopt.assert_max_traces(jax.jit(f))`, in any order with the assertions of chex and equinox.
+    Wrap the plain function, as in `jax.jit(canonopt.assert_max_traces(f))`, or the jitted function,
+    as in `canonopt.assert_max_traces(jax.jit(f))`. Assertions of chex and equinox may wrap `fn`,
+    too, in any order.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -106,8 +107,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
     - `fn`: a function, plain or jitted by `jax.jit`, `equinox.filter_jit` or `jax.pmap`, or an
         object with a jitted `__call__`. Without `fn`, a decorator is returned.
     - `max_traces`: the limit. In a decorator, the limit may stand alone: `@assert_max_traces(2)`.
-    - `mode`: "raise"; "warn", with a `RecompileWarning`; or "record", which only counts, in
-        `.log.traces`.
+    - `mode`: "raise", "warn" (with a `RecompileWarning`) or "record" (only count).
 
     **Returns:** a callable with `fn`'s signature. Its attribute `log` has the counts.
 
@@ -125,8 +125,8 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
 def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode = "raise") -> Any:
     """Wrap `jitted` so that it raises when XLA compiles it more than `max_compiles` times.
 
-    A second compile counts even without a trace. JAX compiles again if the sharding, the memory
-    kind or the commitment of an array changes. The result of `.lower()` counts when it is compiled.
+    If the sharding, the memory kind or the commitment of an array changes, JAX compiles again
+    without a trace, and that counts, too. The result of `.lower()` counts when it is compiled.
     A backward pass, which JAX compiles later, counts only in `.log.backward_compiles`.
 
     ```python
@@ -166,7 +166,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
 
 
 class _Limit(_Alarm):
-    """Counts the traces or compiles of one function, and raises or warns above the limit."""
+    """A recorder that limits the traces or compiles of one function."""
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
         super().__init__(mode, ExcessError)
@@ -207,7 +207,7 @@ def _is_same_function(function: Any, target: Any) -> bool:
 
 
 def _counted(fn: Any, limit: _Limit) -> Any:
-    """Wrap `fn` so that each run of its body in a trace is counted."""
+    """Wrap `fn` so that each run of its body in a trace counts towards `limit`."""
 
     @functools.wraps(fn)
     def counted(*args: Any, **kwargs: Any) -> Any:
@@ -215,7 +215,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
             return fn(*args, **kwargs)
         call = None
         with contextlib.suppress(Exception):  # a failed explanation must not stop a step
-            # In a trace, traced arguments are tracers, so all other arguments are static.
+            # In a trace, each leaf that is not an array or a tracer is static.
             call = call_of(fn, args, kwargs, filtered=True)
         entry = Entry(call, time.perf_counter(), traced=True)
         with misses.lock:
@@ -230,7 +230,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
 
 
 class _Jitted:
-    """Limits the traces or compiles of a jitted function, and passes on its attributes."""
+    """A wrapper that limits the traces or compiles of a jitted function, and has its attributes."""
 
     def __init__(self, jitted: Any, limit: _Limit) -> None:
         functools.update_wrapper(self, jitted, updated=())
@@ -246,7 +246,7 @@ class _Jitted:
         return self if instance is None else functools.partial(self, instance)
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # as for a function, a copy is the same object
+        return self.__qualname__  # like a function: pickled by name, and copied as itself
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._jitted, name)
@@ -290,25 +290,25 @@ def no_recompiles(
 
     ```
 
-    A whole training run can stand in the block with `warmup=1`.
+    With `warmup=1`, the block may hold a whole training run: each function may have one program.
 
-    A report compares a call with the calls recorded in the block, and in each `CompileLog` that the
-    program still keeps, here `log`. Operations that JAX and libraries compile outside of your
-    functions, as for `jnp.ones(n)`, count at your line that ran them, even if JAX reads them
-    from its persistent cache. A trace that fails raises its own error.
+    The error compares the call with earlier calls in the block, and in each `CompileLog` that your
+    code still holds, such as `log` above. Operations that JAX and libraries compile outside of your
+    functions, such as `jnp.ones(n)`, count at the line of your code that ran them. A program that
+    JAX reads from its persistent cache counts, too. A trace that fails raises only its own error.
 
     **Arguments:**
 
-    - `mode`: "raise", or "warn", with a `RecompileWarning`.
+    - `mode`: "raise" or "warn" (with a `RecompileWarning`).
     - `allow`: the names of functions, or of lines such as `"train.py:12"`, that may be compiled,
         spelled as in a log.
-    - `warmup`: how many programs each function may have. With a `warmup`, a line may compile an
-        operation for several shapes, and again for one shape if a report calls that expected.
+    - `warmup`: how many programs each function, and each line, may have. A line counts as one
+        program, plus one for each recompile that a log calls avoidable.
 
     **Returns:** a context manager that gives the `CompileLog` of the block.
 
-    **Raises:** `RecompileError`, an `AssertionError`, in the call that traces or compiles, and in
-    its thread. `LimitError`, a `ValueError`, at once if an argument is invalid, and
+    **Raises:** `RecompileError`, an `AssertionError`, in the call that traces or compiles, in the
+    thread of that call. `LimitError`, a `ValueError`, at once if an argument is invalid, and
     `UnknownFunctionError` at the end if `allow` has a name that no function has.
     `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
     """
@@ -345,7 +345,7 @@ class _Guard(_Alarm):
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         if entry.traced and entry.error is None and not self._is_allowed(log):
-            # Inside a trace that began before the guard, this trace adds no program: count one.
+            # A trace inside a trace that began before the guard adds no program: count one.
             self._check(log, entry, max(_programs(log), 1), "traced")
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
@@ -377,6 +377,7 @@ class _Guard(_Alarm):
 
 def _programs(log: FunctionLog) -> int:
     """Return the number of programs that a function has."""
+    # One program may be traced, compiled and have a backward pass, so the counts are not added.
     return max(log.programs, log.compiles + log.cache_hits, log.backward_compiles)
 
 
@@ -390,7 +391,7 @@ _HOW_TO_RECORD = (
 
 
 def _told(log: FunctionLog, entry: Entry) -> Cause:
-    """Return why something was traced or compiled, from the earlier calls in all live logs."""
+    """Return why something was traced or compiled, by comparison with the calls in live logs."""
     earlier = earlier_entries(log, entry)
     if entry.shapes is None:
         entry.compare_with(earlier)
@@ -409,8 +410,8 @@ def _called(entry: Entry) -> str | None:
         return None
     found = call.leaves
     told = [p for p, leaf in found.items() if not p.startswith("<") and leaf.kind != "node"]
-    # The static fields of a model come last, since they seldom change. Before them come large
-    # arguments, such as the model: batches differ more often.
+    # Arguments with few leaves, such as a batch, come first, because they differ most often. Then
+    # come larger arguments, such as a model, and last static fields, which seldom change.
     sizes = collections.Counter(map(call.root, told))
     is_last = lambda path: found[path].is_static and not path.isidentifier()  # noqa: E731
     told.sort(key=lambda path: (is_last(path), sizes[call.root(path)]))

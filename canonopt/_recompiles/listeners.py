@@ -1,6 +1,6 @@
 """Listen to JAX for traces and compiles, and tell the recorders that are active.
 
-Recording runs at a miss of a jit cache, where JAX is slow anyway. A cached call records nothing.
+Only calls that miss a jit cache are recorded, because JAX takes long for those anyway.
 """
 
 import contextlib
@@ -34,12 +34,15 @@ from .stale import StaleWatch
 
 
 class Recorder:
-    """Writes the traces and compiles of any thread into a log; its callers hold `misses.lock`."""
+    """A writer of traces and compiles into a log.
+
+    Callers of `log_of`, `line_of`, `add_trace` and `add_compile` hold `misses.lock`.
+    """
 
     def __init__(self, log: CompileLog | None = None) -> None:
         self.log = CompileLog() if log is None else log
-        # Maps (thread, JAX's name for the function) to the log and the entry of each miss that JAX
-        # may compile next. The log is None for an operation of JAX or of a library.
+        # Maps (thread, JAX's name for the function) to the log and the entry of the latest miss,
+        # which JAX may compile next. The log is None for an operation of JAX or of a library.
         self.pending: dict[tuple[int, str], tuple[FunctionLog | None, Entry]] = {}
         _known[id(self)] = self
 
@@ -70,7 +73,7 @@ class Recorder:
         """Handle a compile, by a call or by `.compile()`. A subclass may raise an error here."""
 
     def close(self) -> None:
-        """End recording, and drop all records."""
+        """Drop the log and the pending misses, so that no later compile is written there."""
         self.log = CompileLog()
         self.pending.clear()
 
@@ -82,15 +85,15 @@ _known: weakref.WeakValueDictionary[int, Recorder] = weakref.WeakValueDictionary
 
 # --- who records ----------------------------------------------------------------------------------
 
-# Each recorder, with the thread that it listens to, or None for all threads.
+# Each active recorder, with the thread that it listens to, or None for all threads.
 _active: list[tuple[Recorder, int | None]] = []
 
 
 class active:
-    """Lets a recorder record this thread, or all threads, inside the block.
+    """A context manager in which a recorder records this thread, or all threads.
 
-    After the last block, JAX is as it was before. This is a class because each call of a watched
-    function enters the block, and a generator is slower. Callers run the slow `misses.check` first.
+    Callers run the slow `misses.check` first. After the last block, JAX has its own functions back.
+    Each call of a watched function enters a block, and a generator would be slower than this class.
     """
 
     __slots__ = ("_entry",)
@@ -109,7 +112,7 @@ class active:
 
 @contextlib.contextmanager
 def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
-    """Let a recorder record until the end of the block, and then drop its records."""
+    """Let a recorder record inside the block, and then close the recorder."""
     misses.check()
     with active(recorder, all_threads), contextlib.closing(recorder):
         compiles.listen()
@@ -118,7 +121,7 @@ def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[CompileLog]:
-    """Count, by function, the traces and compiles inside the block, whoever jitted the function.
+    """Count the traces and compiles of each function inside the block, no matter who jitted it.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -136,23 +139,23 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
 
     ```
 
-    A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
-    `jax.eval_shape` count, and so do runs that fail. If you wrap a function in `jax.checkpoint`
-    again, the trace of each wrapper counts, even if JAX reuses the function's trace. A compile is
-    one XLA compile. If JAX's persistent cache has the program, it is a cache hit instead. The
+    A trace is one run of the Python body. Runs that fail count, and so do runs inside another
+    trace, by `.lower()` or by `jax.eval_shape`. If you wrap `f` in `jax.checkpoint` again, the
+    trace of the new wrapper counts, even if JAX reuses its trace of `f`. A compile is one XLA
+    compile. A program that JAX finds in its persistent cache counts in `cache_hits` instead. The
     backward pass that `jax.grad` makes of a jitted function is a program of its own, counted in
     `backward_compiles`.
 
     **Arguments:**
 
     - `all_threads`: whether to count the events of other threads, too, during the block.
-    - `stale`: whether to report cached calls that go on with a value that has changed since the
-        trace, as `assert_not_stale` finds them. The reports are in `log.stale` and in the table.
+    - `stale`: whether to report cached calls that use the old value of something that has changed
+        since the trace, as `assert_not_stale` does. `log.stale` and `print(log)` have the reports.
 
     **Returns:** a context manager that gives a `CompileLog`. `log[name]` has the counts of a
     function, and `log.functions` lists all functions. `log.helpers` has the operations that JAX and
-    libraries compile, by your line that ran them. `print(log)` shows a table, then each difference
-    and whether it can be avoided.
+    libraries compile, by the line of your code that ran them. `print(log)` shows a table, then the
+    cause of each recompile, and whether it is expected.
 
     **Raises:** `UnsupportedVersionError` if this version of JAX does not report what canonopt
     counts: at the start of the block, or at its end if no compile was reported.
@@ -195,23 +198,23 @@ class _Running:
 
 class _Thread(threading.local):
     def __init__(self) -> None:
-        self.running: list[_Running] = []  # misses inside misses, outermost first
+        self.running: list[_Running] = []  # the nested misses, outermost first
 
 
 _thread = _Thread()
-# Set when a call has traced a function, since JAX should then report a compile.
+# True if a call has traced a function since the last check, so JAX should have reported a compile.
 _is_compile_due = False
 
 
 def check_compiles() -> None:
-    """Raise `UnsupportedVersionError` if functions were traced and JAX reports no compile.
+    """Raise `UnsupportedVersionError` if functions were traced, but JAX reports no compile.
 
-    JAX does not compile a trace that fails. So this check compiles a small function, once.
+    If JAX has reported none, all traces may have failed. So the check compiles a small function.
     """
     global _is_compile_due
     if is_staging():
         return
-    misses.check()  # checks again, if Equinox was imported since
+    misses.check()  # checks again only if Equinox was imported since then
     if _is_compile_due:
         compiles.check()
         _is_compile_due = False
@@ -219,7 +222,7 @@ def check_compiles() -> None:
 
 @contextlib.contextmanager
 def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
-    """Note an error of canonopt itself in the logs, since it must not stop a step."""
+    """Catch and note an error of canonopt itself, since it must not stop a step."""
     try:
         yield
     except (ExcessError, RecompileWarning):  # an assertion has raised it
@@ -230,7 +233,7 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
 
 
 def is_inside_recorded(recorder: Recorder) -> bool:
-    """Return True inside the trace of a function that the recorder counts when the trace ends."""
+    """Return True if the running code is in the trace of a function that the recorder counts."""
     return any(
         each is recorder and log is not None and not is_jitted_inside(running.miss.function)
         for running in _thread.running
@@ -244,7 +247,7 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 def _enter(given: Any, find_miss: Callable[[], Miss]) -> Callable[[bool, Any], None] | None:
     # No recorder counts functions that a library jits inside of a trace. One trace may have
     # thousands of them, so this check comes first.
-    with contextlib.suppress(Exception):  # if a user's attribute raises, it raises again below
+    with contextlib.suppress(Exception):  # if a user's attribute raises, the error is noted below
         if (_thread.running or is_staging()) and jits_itself(given):
             return None
     recorders = _recorders()
@@ -290,24 +293,24 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     found: list[_Recorded] = []
     with _noting_problems([recorder for recorder, _, _ in running.entries]), misses.lock:
         found = _count(running, traced, program, seconds - running.inner_seconds)
-    # All recorders have counted before this, because an assertion may raise an error.
+    # All recorders count before this loop, because an assertion may raise an error in it.
     for recorder, log, entry in found:
         with _noting_problems([recorder]):
             recorder.after_miss(log, entry)
 
 
 def _count(running: _Running, traced: bool, program: Any, seconds: float) -> list[_Recorded]:
-    """Fill in a miss's entries, keep them for its compile, and return those with a log."""
+    """Complete the entries of a miss, keep them for its compile, and return those with a log."""
     global _is_compile_due
     miss, is_recorded = running.miss, any(log is not None for _, log, _ in running.entries)
-    # If the function is jitted already, as in `jax.pmap(jax.jit(f))`, another miss may trace `f`.
+    # If the function is jitted already, as in `jax.pmap(jax.jit(f))`, the inner jit traces `f`.
     traced = traced and not (is_recorded and is_jitted_inside(miss.function))
     if not _thread.running and traced and miss.is_call and is_recorded:
         _is_compile_due = True
     failure = sys.exception() if program is None else None
     error = None if failure is None else f"{type(failure).__name__}: {failure}"
     outputs = getattr(program, "out_avals", ())
-    # From now on, a compile of this name belongs to no earlier miss, even of an inactive recorder.
+    # From now on, a compile of this name belongs to this miss, so no recorder needs earlier misses.
     key = threading.get_ident(), name_in_events(miss.jitted)
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)
@@ -351,7 +354,7 @@ def _on_compile(compiled: Compile) -> None:
             if log is None or entry is None:
                 continue
             own = recorder.add_compile(log, entry, compiled)
-            # If the recorder is not active, the compile belongs to a call that ended long ago.
+            # A recorder that is not active only counts the compile, whose call ended long ago.
             if own is not None and (recorder in here or is_by_hand):
                 counted.append((recorder, log, own))
     for recorder, log, entry in counted:
