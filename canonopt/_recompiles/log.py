@@ -33,7 +33,7 @@ _MAX_FIRST, _MAX_LAST = 4, 12
 
 @attrs.define(eq=False, kw_only=True)
 class Timed:
-    """The seconds spent in each stage, without the time of inner functions."""
+    """The seconds spent in each stage, less the time of jitted functions called in the trace."""
 
     trace_seconds: float = 0.0
     lowering_seconds: float = 0.0
@@ -51,9 +51,9 @@ class Timed:
 @attrs.define(eq=False, kw_only=True)
 class Counts(Timed):
     traces: int = 0
-    nested_traces: int = 0  # traces that were parts of other traces
+    nested_traces: int = 0  # how many of the traces ran inside other traces
     compiles: int = 0
-    # Hits of JAX's persistent compilation cache replace a compile; a compile follows each miss.
+    # In JAX's persistent compilation cache, a hit replaces a compile, and a miss leads to one.
     cache_hits: int = 0
     cache_misses: int = 0
     # The backward pass that `jax.grad` or `jax.vjp` makes of a jitted function is a program of its
@@ -69,32 +69,31 @@ class Entry(Timed):
     """A trace, a compile, or both, caused by one miss of the jit cache."""
 
     call: Call | None = attrs.field(repr=False)  # its `repr` is too long
-    at: float  # when it began, in seconds of `time.perf_counter`
+    at: float  # the start, in seconds of `time.perf_counter`
     traced: bool = False
     compiled: bool = False
     error: str | None = None  # the error of a trace that failed
     refused: bool | None = None  # True if `no_recompiles` raised an error, False if it warned
-    # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
-    # and is called later, the call has an entry of its own with a first compile.
+    # Whether the function had been traced, or compiled, before. Traces inside other traces do not
+    # count: after a trace of `predict` inside `step`, the first call of `predict` is not "again".
     traced_again: bool = False
     compiled_again: bool = False
-    # Whether the function was traced inside another trace, and so is a part of that program.
+    # Whether the trace ran inside another trace, and so is a part of the outer program.
     is_nested: bool = False
     # Whether `canonopt.jit` traced the function to find out if other functions may run the program.
     # If they may not, the function is traced once more, and both traces share one entry.
     is_trial: bool = False
-    site: str | None = None  # the line of the user's code that ran it, as `file:line`
-    # For an operation of JAX or a library: its name, and for JAX its input and output shapes.
-    operation: str | None = None
-    shapes: str | None = None
+    site: str | None = None  # the line of the user's code that made the call, as `file:line`
+    operation: str | None = None  # the name, for an operation of JAX or a library
+    shapes: str | None = None  # the input and output shapes, for an operation of JAX
     clearings: int = 0  # how often JAX's caches were cleared before the miss
-    # Earlier calls, until they are compared with this call.
+    # The earlier calls to compare with this call; empty once `explanation` has compared them.
     _earlier: list[Call] = attrs.field(factory=list, repr=False)
     _explanation: Cause | None = attrs.field(default=None, repr=False)
 
     @property
     def explanation(self) -> Cause | None:
-        """Return how the call differs from earlier calls. The first use compares the calls."""
+        """Return how the call differs from earlier calls, or None. The first use compares them."""
         earlier, self._earlier = self._earlier, []
         if earlier and self.call is not None:
             try:
@@ -106,8 +105,8 @@ class Entry(Timed):
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
         """Keep the first and the last of the earlier calls, for `explanation` to compare with.
 
-        If some of the calls compiled, leaves out calls that were only traced, as by
-        `jax.eval_shape`: they may have shapes that no step has.
+        If some of the calls compiled, drop those that were only traced, as by `jax.eval_shape`:
+        they may have shapes that no step has. For a trace inside another trace, drop none.
         """
         known = [(each.call, each.compiled) for each in earlier if each.call is not None]
         compiled = [call for call, is_compiled in known if is_compiled or self.is_nested]
@@ -120,12 +119,12 @@ class Entry(Timed):
 
     @property
     def is_by_hand(self) -> bool:
-        """Return True for a trace by hand, as by `jax.eval_shape`, that was not compiled."""
+        """Return True for a trace by `.lower()` or `jax.eval_shape` that was not compiled."""
         return self.call is not None and self.call.is_lowered and not self.compiled
 
     @property
     def is_known(self) -> bool:
-        """Return False for an operation that has neither a recorded call nor shapes."""
+        """Return False for an operation of which neither the call nor the shapes are recorded."""
         return self.operation is None or self.call is not None or self.shapes is not None
 
     @property
@@ -168,7 +167,7 @@ def _cause(entries: list[Entry], told: Cause, every: Sequence[Change] = ()) -> C
 
 
 def _what(entries: list[Entry]) -> str:
-    """Return in words what was done again. After a second trace, the compile may be the first."""
+    """Return what happened, in words: "was traced and compiled" if both happened again."""
     first = entries[0]
     if first.error is not None:
         return "failed while traced"
@@ -192,7 +191,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
-        # Count repeats by shape: for each shape, Adam takes two powers, which have two constants.
+        # Count the repeats of one shape only: Adam compiles two powers for each of many shapes.
         most = max(collections.Counter(entry.shapes for entry in of_name).values()) - 1
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
@@ -245,7 +244,8 @@ _STACK = ". Append to a Python list, and stack it once"
 def repeated_operation(name: str, count: int) -> Cause | None:
     """Return the cause for an operation that a line compiled again for the same shapes.
 
-    Returns None if that was seldom, since a line may run one operation with several constants.
+    `count` says how often. Returns None for a few times, since a line may run one operation with
+    several constants. Operations that take functions, such as `scan`, always have a cause.
     """
     # These operations take functions; JAX compiles them under these names.
     if name in ("scan", "while", "cond", "_piecewise"):
@@ -258,7 +258,7 @@ def repeated_operation(name: str, count: int) -> Cause | None:
 _WHOLE = "put canonopt.jit around the whole computation (filter_jit if it takes functions)"
 
 
-# --- is it expected -------------------------------------------------------------------------------
+# --- expected recompiles --------------------------------------------------------------------------
 
 _CHANGES = "changes each time"
 
@@ -266,13 +266,14 @@ _CHANGES = "changes each time"
 def verdict(
     calls: Sequence[Sequence[Change]], every: Iterable[Change]
 ) -> tuple[str | None, str | None]:
-    """Return the pattern in changes of the same kinds, and why these changes are expected.
+    """Return a pattern, such as `n grows by one each time`, and why the changes are expected.
 
-    At least one of the two is None. `every` has the changes of all calls of the function.
+    At least one of the two is None. `calls` has the changes of each call, which have the same paths
+    and kinds. `every` has the changes of all calls of the function, also those of other kinds.
     """
     first = calls[0][0]
     is_of_length = first.is_of_length
-    # In the texts of these kinds, numbers are not sizes.
+    # In the texts of these kinds, numbers are not sizes, so they show no growth.
     is_made = first.kind in ("function", "callable", "transformation", "sharding")
     texts = [c[0].path for c in calls]
     if not is_of_length:
@@ -281,8 +282,7 @@ def verdict(
     # Only the first `before` counts: calls with other differences may come between these calls.
     befores = {tuple(change.before for change in calls[0])}
     afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
-    # Texts that are always the same cannot be counted, so count calls. One clearing of the
-    # caches, between two phases, is likely wanted.
+    # These changes have the same text each time, so count calls in place of texts.
     is_counted = first.kind == "cleared" or first.after.endswith(OTHERS)
     variants = len(calls) + 1 if is_counted else len(befores.union(afters))
     # If one change of a call is wanted, the call needs its own program, whatever else changes.
@@ -305,7 +305,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def _growth(texts: Sequence[str]) -> str | None:
-    """Return the growth, in words, if three texts or more differ only in numbers by equal steps."""
+    """Return in words how a number grows by equal steps over three texts or more, or else None."""
     steps = [[b - a for a, b in itertools.pairwise(each)] for each in _changing(texts)]
     is_even = all(math.isclose(step, each[0], rel_tol=1e-6) for each in steps for step in each)
     if len(texts) < 3 or not (steps and is_even):
@@ -316,7 +316,7 @@ def _growth(texts: Sequence[str]) -> str | None:
 
 
 def _changing(texts: Sequence[str]) -> list[tuple[float, ...]]:
-    """Return the values of each number that changes in texts; empty if anything else differs.
+    """Return the values of each number that changes between texts; empty if words change, too.
 
     Two numbers that have the same values in all texts count once.
     """
@@ -333,17 +333,16 @@ def _changing(texts: Sequence[str]) -> list[tuple[float, ...]]:
 class FunctionLog(Counts):
     """The traces and compiles of one function, or those of one line of the user's code.
 
-    The log of a line has the operations that JAX and libraries compile there. Its `name` is the
-    short form of the line, its `place` is the long form, and each entry has an `operation`.
+    The log of a line has the operations that JAX and libraries compile there. Its `name` is
+    like `train.py:12`, its `place` has the full path, and each entry has an `operation`.
     """
 
     name: str
     place: str | None
     entries: list[Entry] = attrs.field(factory=list, repr=False)
     is_line: bool = False
-    programs: int = 0  # traced programs, without failed traces and inner traces
-    # The key of the function, or of the line, in a `CompileLog`.
-    key: object = attrs.field(default=None, repr=False)
+    programs: int = 0  # traces that did not fail and did not run inside others
+    key: object = attrs.field(default=None, repr=False)  # the key of this log in a `CompileLog`
 
     @property
     def title(self) -> str:
@@ -359,7 +358,7 @@ class FunctionLog(Counts):
 
     @property
     def recompiles(self) -> list[Entry]:
-        """Return the entries that were traced after a trace, or compiled after a compile."""
+        """Return the entries in which something was traced again or compiled again."""
         return [entry for entry in self.entries if entry.is_again]
 
     @property
@@ -383,14 +382,14 @@ class FunctionLog(Counts):
 
     @property
     def lost_seconds(self) -> float:
-        """Return the avoidable seconds, including those of events whose entries were not kept."""
+        """Return the seconds of avoidable recompiles, also of those without an entry."""
         kept = sum(cause.seconds for cause in self.causes() if cause.is_avoidable)
-        # Events that were not kept came after many others, so no first compile is among them.
+        # Events without an entry came after the log was full, so none is a first compile.
         left = self.seconds - sum(entry.seconds for entry in self.entries)
         return kept + max(left, 0.0) if self.omitted else kept
 
     def causes(self) -> list[Cause]:
-        """Return the recompiles and the failed traces, grouped by cause."""
+        """Return the causes of the recompiles and of the failed traces, each cause once."""
         if self.is_line:
             return _causes_of_line(self.entries)
         causes = _causes(e for e in self.entries if e.is_again or e.error)
@@ -402,7 +401,7 @@ class FunctionLog(Counts):
         ]
 
     def add_trace(self, entry: Entry) -> Entry:
-        """Count a trace, and return its entry, or the entry of its trial (see `Entry.is_trial`)."""
+        """Count a trace. Return `entry`, or the entry of the trial before it (`Entry.is_trial`)."""
         self.traces += 1
         self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds
@@ -416,8 +415,8 @@ class FunctionLog(Counts):
             trial.trace_seconds += entry.trace_seconds
             trial.compare_with(self.entries[:-1])
             return trial
-        # A trace inside another trace is a part of the outer program, whatever its shapes. A trace
-        # by hand, as by `jax.eval_shape`, does not make the first call a second trace.
+        # Leave out traces inside other traces: they are parts of the outer programs. For a call,
+        # also leave out traces by `jax.eval_shape` or `.lower()` that were not compiled.
         by_hand = sum(e.is_by_hand and not e.is_nested for e in self.entries)
         others = self.traces - 1 - self.nested_traces - (0 if entry.is_by_hand else by_hand)
         entry.traced_again = not entry.is_nested and others > 0
@@ -425,7 +424,7 @@ class FunctionLog(Counts):
         return entry
 
     def add_compile(self, compiled: Compile, entry: Entry) -> Entry | None:
-        """Count a compile that a miss led to.
+        """Count a compile that the miss of `entry` led to.
 
         **Returns:** the entry that the compile belongs to, or None for a backward pass.
         """
@@ -435,7 +434,7 @@ class FunctionLog(Counts):
             self.trace_seconds += entry.trace_seconds
         elif is_new and (traced := [e for e in self.entries if _is_trace_of(e, entry)]):
             entry, is_new = traced[-1], False
-        # In these cases JAX has compiled the backward pass of the call, and not the call.
+        # Unless the user calls `.compile()`, a call's second compile is for its backward pass.
         is_backward = not compiled.is_by_hand and (entry.compiled or compiled.in_backward_pass)
         self.add_seconds(compiled)
         self.cache_misses += compiled.cache == "miss"
@@ -446,7 +445,7 @@ class FunctionLog(Counts):
             entry.add_seconds(compiled)
         if is_backward:
             return None
-        # An entry whose trace JAX found in its cache is added only when it compiles.
+        # An entry whose trace JAX found in its cache is added only when it is compiled.
         if is_new:
             self._add(entry)
         if not entry.compiled:  # a function that is lowered once may be compiled twice
@@ -466,7 +465,7 @@ class FunctionLog(Counts):
 
 
 def _is_trial_of(trial: Entry, entry: Entry) -> bool:
-    """Return True if `canonopt.jit` made the trace `trial` before the call of `entry`."""
+    """Return True if `trial` is the trace that `canonopt.jit` made before the call of `entry`."""
     is_open = trial.is_trial and not (trial.compiled or entry.is_trial)
     return is_open and trial.site == entry.site
 
@@ -474,7 +473,7 @@ def _is_trial_of(trial: Entry, entry: Entry) -> bool:
 def _is_trace_of(traced: Entry, entry: Entry) -> bool:
     """Return True if `traced` is the trace that the call of `entry` has found in JAX's cache."""
     if not traced.traced or traced.at > entry.at:
-        return traced.traced  # true for a trace inside of the call: the function is jitted twice
+        return traced.traced  # a later trace ran inside the call: the function is jitted twice
     one, other = traced.call, entry.call
     if traced.compiled or one is None or other is None:
         return one is other and not traced.compiled
@@ -485,16 +484,16 @@ class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
 
     def __init__(self) -> None:
-        # Errors of canonopt itself, which do not disturb the program that it watches.
+        # Errors of canonopt itself, which are kept here and do not stop the user's program.
         self.problems: list[str] = []
-        # Programs that went on with an old value, if `compile_log` was given `stale=True`.
+        # Cached calls that used an outdated value; empty without `compile_log(stale=True)`.
         self.stale: list[StaleRead] = []
         self._logs: dict[object, FunctionLog] = {}
         _alive[id(self)] = self
 
     @property
     def functions(self) -> list[FunctionLog]:
-        """Return the logs of the user's functions, in the order of their first events."""
+        """Return the logs of the user's functions, in the order of the first trace or compile."""
         return [log for log in self._logs.values() if log.events and not log.is_line]
 
     @property
@@ -561,7 +560,7 @@ class CompileLog:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return the log as a notebook shows it."""
+        """Return the log as HTML, for a notebook."""
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def note_problem(self, problem: str) -> bool:
@@ -589,11 +588,10 @@ class CompileLog:
 
 
 def is_costly(seconds: float, total: float) -> bool:
-    """Return True if a line cost at least a second and a tenth of all tracing and compiling."""
+    """Return True if `seconds` is at least one second and at least a tenth of `total`."""
     return seconds >= max(1.0, total / 10)
 
 
-# The logs that are alive, by id.
 _alive: weakref.WeakValueDictionary[int, CompileLog] = weakref.WeakValueDictionary()
 
 

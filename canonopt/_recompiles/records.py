@@ -1,7 +1,7 @@
-"""Record what `jax.jit` compares in a call: for each path a `Leaf`, the record of one value.
+"""Record what `jax.jit` compares in a call: for each path, such as `model.lr`, one `Leaf`.
 
-A `Leaf` has facts about the value in place of the value. So a `Call`, which holds the leaves, keeps
-no argument alive. Later calls are compared with the `Call`.
+A `Leaf` has facts about a value, but not the value itself. So a `Call`, which holds the leaves,
+keeps no argument alive. Later calls are compared with the `Call`.
 """
 
 import collections
@@ -72,7 +72,7 @@ TRANSFORMS, CACHE, JIT = "<transforms>", "<cache>", f"{CONTEXT}jit"
 
 
 def is_inside(path: str, outer: Collection[str]) -> bool:
-    """Return True if a path is one of the outer paths or goes on from one, as `x.lr` from `x`."""
+    """Return True if `path` is one of `outer` or leads into one, as `x.lr` leads into `x`."""
     return path in outer or any(path[: m.start()] in outer for m in re.finditer(r"[.\[]", path))
 
 
@@ -92,7 +92,7 @@ class Leaf:
     # Two values of one kind that JAX finds equal have equal tokens. Since hashes collide, static
     # values that JAX finds different may have equal tokens, too.
     token: Hashable
-    # Digests of static values are equal if canonopt treats the values as the same.
+    # Equal for static values that canonopt treats as the same; None for a value it cannot read.
     digest: Hashable = None
     type: str = ""
     type_token: Hashable = None  # differs if a class is defined again under the same name
@@ -110,7 +110,7 @@ class Leaf:
     made: str = ""  # where or by what a function is made, as words that follow its name
     code: object = None  # the code of a function, without its file and line
     why_not_shared: str | None = None
-    is_unique: bool = False  # whether its class compares by identity
+    is_unique: bool = False  # whether its class compares instances by identity
     is_opaque: bool = False  # whether `canonicalize` cannot find functions inside it
     stores: frozenset[str] = frozenset()  # the outer variables that a function may change
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
@@ -136,7 +136,7 @@ class Leaf:
 
     @property
     def number(self) -> str:
-        """Return the digits of a Python, NumPy or dynamic number; empty for other values."""
+        """Return a number of Python, NumPy or `canonopt.dynamic` as text; "" for other values."""
         pattern = r"(?:canonopt\.dynamic\()?(?:np\.\w+\()?(-?(?:[\d.]+(?:e[-+]?\d+)?|inf|nan))\)*"
         found = re.fullmatch(pattern, self.text)
         return "" if found is None else found[1]
@@ -191,9 +191,9 @@ def type_name(kind: type) -> str:
 
 
 def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
-    """Return `leaf`, or the array that it becomes if it is a number and `other` is an array."""
+    """Return `leaf`, or its record as an array if it is a number and `other` is an array."""
     kinds = {"bool": bool, "int": int, "float": float, "complex": complex}
-    # An `enum.IntEnum` is a number too, but of another type.
+    # An `enum.IntEnum` is a number too, but its type is not one of these.
     if not other.is_array or leaf.kind != "number" or leaf.type not in kinds:
         return leaf
     dtype = str(jnp.result_type(kinds[leaf.type]))
@@ -232,32 +232,32 @@ def _placement_of(array: Any) -> dict[str, Any]:
     return placement
 
 
-# JAX and NumPy build these texts each time, and a call has many leaves.
+# Cached, because JAX and NumPy build these texts each time, and a call has many leaves.
 _dtype_name = functools.lru_cache(str)
 _sharding_text = functools.lru_cache(placement_text)
 
 
 # --- static values --------------------------------------------------------------------------------
 
-_MAX_DEPTH = 16  # levels of parts in parts: a chain of an optimizer with a schedule has ten
+_MAX_DEPTH = 16  # maximum levels of parts in parts: a chain with a schedule in it has ten
 
 
 @attrs.define
 class Budget:
-    """Limits how much canonopt may still record of all static values of one call.
+    """The limits on what canonopt may still record of the static values of one call.
 
     Reading a part reads all inside it, which takes minutes if a function holds half a program.
     """
 
     parts: int = 1000
-    words: int = 30_000  # how many items `Leaf.digest`s may have
+    words: int = 30_000  # how many items all `Leaf.digest`s together may have
     seen: set[int] = attrs.field(factory=set)  # the ids of values whose parts are recorded
     own: Collection[str] = ()  # the names of the outermost value's parts
     # How `read` reads the value and its parts, except parts of globals. In "held", the identity of
     # a mutable object counts, not only its content. In "now", as for `canonopt.jit`, only the
     # content counts, and captured arrays that may become arguments of a program are not compared.
     mode: str = "held"
-    # Maps an object's id to the attributes that the jitted function reads, unless it reads all.
+    # Maps ids of objects to the attributes that the function reads. Of other objects, all count.
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
 
 
@@ -270,8 +270,9 @@ def static_leaf(
 ) -> Leaf:
     """Return the record of a static value, without a digest or parts if the budget is used up.
 
-    `explain`: also record why another build of the value would not be equal. `is_live`: a function
-    reads the value from a global, so that only the content of a mutable object is compared.
+    `is_part`: the value is a part of another, and its own parts are not recorded. `explain`: also
+    record why the value would not be equal if it were built again. `is_live`: a function reads the
+    value from a global, so only the content of a mutable object is compared, not its identity.
     """
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
@@ -287,7 +288,7 @@ def static_leaf(
             found = read(**given, explain=explain, max_words=budget.words)
             facts["digest"] = found.key if len(found.key) < budget.words else None
             budget.words -= len(found.key)
-            # Do not give an inner jit as the reason: without it, another part may still be one.
+            # Skip inner jits: if the user left one out, another part could still be the reason.
             reasons = (r for r in found.incomparable if r.why != INNER_JIT.why)
             if (first := next(reasons, None)) is not None:
                 what = f"{described(value, first, text_of)[1]} {first.why}"
@@ -326,7 +327,7 @@ def static_leaf(
 
 
 def _unchecked_code(function: types.FunctionType) -> types.CodeType:
-    """Return a function's code. A type checker's wrapper has new code each time: look inside it."""
+    """Return a function's code, without a type checker's wrapper, which has new code each time."""
     code, wrapped = function.__code__, vars(function).get("__wrapped__")
     if code.co_filename.startswith("<") and isinstance(wrapped, types.FunctionType):
         return _unchecked_code(wrapped)
@@ -341,7 +342,7 @@ def _add_parts(
     outer: str = "",
     is_own: bool = True,
 ) -> None:
-    """Add the parts of a value by name, each after its own parts; `outer` is the value's name."""
+    """Add the parts of a value to `parts`, each after its own parts. `outer` names the value."""
     contents = [*itertools.islice(_contents(value), budget.parts)]
     if not depth:
         budget.own = {name for name, _ in contents}
@@ -399,7 +400,7 @@ def _equality_token(value: Any) -> Hashable:
 
 
 def _object_token(value: Any) -> Hashable:
-    """Return a key that no other live object has, by id if there can be no weak reference."""
+    """Return a token that no other live object has, with an id if no weak reference can be made."""
     try:
         return ("object", token_of(value))
     except TypeError:
@@ -407,7 +408,7 @@ def _object_token(value: Any) -> Hashable:
 
 
 def _is_of_optax(value: Any) -> bool:
-    """Return True if a factory or a class of Optax made a transformation or a schedule."""
+    """Return True for a transformation or a schedule that a factory or a class of Optax made."""
     value = value.update if is_gradient_transformation(value) else value
     is_function = isinstance(value, types.FunctionType)
     owner = value if is_function else type(value)
@@ -416,14 +417,14 @@ def _is_of_optax(value: Any) -> bool:
 
 
 def _why_spec_not_shared(spec: Any) -> str | None:
-    """Return why canonopt finds a spec, or one inside of it, equal to no other; otherwise None."""
+    """Return why an optimizer or a schedule of canonopt cannot be shared; None if it can be."""
     for name, value in spec.parameters().items():
         for inner in filter(is_spec, jtu.tree_leaves(value, is_leaf=is_spec)):
             if why := _why_spec_not_shared(inner):
                 return why
         with contextlib.suppress(HoldsArray):  # raised for a dynamic number
             found = read(given=(value,), explain=True).incomparable
-            # If a dict holds arrays, report the arrays: a tuple in place of it would not help.
+            # If a dict holds arrays, report the arrays: a tuple in place of the dict does not help.
             for each in sorted(found, key=lambda each: each.why != ARRAY.why):
                 path, what = described(value, each, text_of)
                 part = f"in its {name}, {what.removeprefix('its ')}" if path else f"its {name}"
@@ -438,7 +439,7 @@ _FROM_ARGUMENT = (
 
 
 def _made(value: Any) -> str:
-    """Return where or by what a function is made: `, in make_step (train.py:3)`."""
+    """Return where or by what a function was made, such as `, in make_step (train.py:3)`."""
     if isinstance(value, functools.partial):
         return ", by functools.partial"
     place = f" ({place_of(value)})" if place_of(value) else ""
@@ -463,7 +464,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     fields = fields_of(type(value))
     if isinstance(value, types.FunctionType):
         value = noted(value, "__canonical_original__") or value  # what `hoist` was given
-        if (owner := noted(value, "__canonical_owner__")) is not None:  # the spec of an `update`
+        if (owner := noted(value, "__canonical_owner__")) is not None:  # `value` is its `update`
             yield from _contents(owner)
             return
         yield from closure_items(value)
@@ -522,7 +523,8 @@ def function_leaf(
 ) -> Leaf:
     """Return the record of a jitted function, with the facts that `canonopt.jit` compares.
 
-    `is_shared`: whether equal functions share a program. `is_ours`: whether the jit is canonopt's.
+    `is_shared`: whether equal functions share a program. `filtered`: whether the jit is
+    `filter_jit`. `is_ours`: whether the jit is canonopt's.
     """
     is_plain = isinstance(function, types.FunctionType)
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
@@ -536,7 +538,7 @@ def function_leaf(
     if reading is not None and (is_ours or len(reading.key) < most):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
-            # Then changed variables are not the reason. Beside a NumPy array, they are one.
+            # Another reason rules out changed variables, unless the reason is a NumPy array.
             if refused == KEEPS or (found and not reading.has_numpy):
                 leaf = attrs.evolve(leaf, stores=frozenset())
             if found and not (is_ours or refused):
@@ -577,7 +579,7 @@ _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 
 
 def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]) -> str | None:
-    """Return why `canonopt.jit` would not share the program of a function, or None."""
+    """Return why `canonopt.jit` would not share the program of a function; None if it would."""
     if reading.has_numpy:
         arrays = {n: part for n, part in parts.items() if part.type == "numpy.ndarray"}
         own = [n for n, part in arrays.items() if part.is_own] or [*arrays][:3]
@@ -609,7 +611,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
 def reading_of(
     function: Any, args: tuple, kwargs: dict[str, Any], before: Reading | None = None
 ) -> Reading:
-    """Return a `Reading` (key and facts) of a function and its static arguments, without a run."""
+    """Return a `Reading` of a function and its static arguments. `before`: an earlier `Reading`."""
     leaves, structure = jtu.tree_flatten((args, kwargs))
     static = [leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray)]
     return read_call(function, (structure, *static), before=before, explain=True)
@@ -630,12 +632,12 @@ class Call:
     # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
     modules_of_flax: set[str] = attrs.field(factory=set)
     caller: Caller = attrs.field(factory=Caller)  # the names in the code around the call
-    # Maps the text and the memory kind of a committed array's sharding to code that makes it.
+    # Maps a committed array's sharding (as text) and memory kind to code that makes the sharding.
     places: dict[tuple[str | None, str | None], str | None] = attrs.field(factory=dict)
     wrapper: Hashable = None  # a token of the wrapper that JAX jits, as for `jax.pmap`
     donates: bool = False  # whether some of its arrays are donated
-    is_shared: bool = False  # whether `canonopt.jit` compares digests, not tokens
-    is_lowered: bool = False  # whether the call was lowered by hand, or only traced
+    is_shared: bool = False  # whether `canonopt.jit` compares the digests of leaves, not the tokens
+    is_lowered: bool = False  # whether the call was made by `.lower()`, or only traced
     clearings: int = 0  # how often JAX's caches were cleared before this call
     at_default: frozenset[str] = frozenset()  # the arguments that are equal to their defaults
 
@@ -674,7 +676,7 @@ def call_of(
     for index, name, value in named:
         is_whole = is_static(name) or (index is not None and is_static(index))
         (_add_static if is_whole else _add)(call, name, value)
-    # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
+    # To `filter_jit`, the module itself is an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, loaded("equinox", "Module")):
         _add(call, "self", function)
         # A wrapper of Equinox, such as `filter_value_and_grad`, holds the user's function.
@@ -710,7 +712,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     is_of_jax = is_inside and str(attribute(given, "__module__")).startswith("jax.")
     if is_of_jax and (mapped := call_of_pmap(given, args)) is not None:
         given, args, kwargs, is_static = mapped
-    elif is_inside:  # JAX may have flattened the arguments
+    elif is_inside:  # take the user's function, unless JAX has flattened its arguments
         with contextlib.suppress(TypeError):
             inspect.signature(function).bind(*args, **kwargs)
             given = function
@@ -725,7 +727,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     # `canonopt.jit` traces before it calls, so its trace does not count as lowered.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()
-    # Asked first: `function_leaf` may note a reason.
+    # Ask this before `function_leaf`, which may note a reason.
     is_refused = why_not_shared(function) is not None
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     call.is_shared = miss.is_shared and not is_refused and leaf.digest is not None
@@ -747,7 +749,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
 def shapes_of_miss(miss: Miss) -> str:
     """Return the arrays and the static values that an operation of JAX was given, as text.
 
-    Arrays that are committed to another device than the first have their device in the text.
+    The text names the device of an array that is committed to one device other than the first.
     """
     given = [*enumerate(miss.args), *miss.kwargs.items()]
     traced = [value for name, value in given if not miss.is_static(name)]
@@ -779,7 +781,7 @@ _TRANSFORMS = {
 def _named(
     function: Any, args: tuple, kwargs: Mapping[str, Any]
 ) -> tuple[list[tuple[int | None, str, Any]], frozenset[str]]:
-    """Return (position or None, name, value) of each argument, and names of those at defaults."""
+    """Return (index or None, name, value) of arguments, and names of those that equal defaults."""
     parameters: list[inspect.Parameter] = []
     with contextlib.suppress(ValueError, TypeError):  # some C functions lack a signature
         parameters = [*inspect.signature(function).parameters.values()]
@@ -796,7 +798,7 @@ def _named(
 
 
 def _is_given(found: Any, value: Any) -> bool:
-    """Return True for the same object, or a pytree that `equinox.filter_jit` has built again."""
+    """Return True if both are one object, or one pytree that `equinox.filter_jit` built again."""
     if found is value or type(found) is not type(value):
         return found is value
     leaves, others = jtu.tree_leaves(found), jtu.tree_leaves(value)
@@ -813,7 +815,7 @@ def _add_static(call: Call, path: str, value: Any) -> None:
     made_by = value.func if isinstance(value, functools.partial) else value
     is_explained = any(
         isinstance(each, types.MethodType) or is_users_function(each)
-        for each in (made_by, attribute(made_by, "__wrapped__"))  # of a jitted function
+        for each in (made_by, attribute(made_by, "__wrapped__"))  # for a jitted function
     )
     call.leaves[path] = static_leaf(value, call.budget, explain=is_explained)
 
@@ -863,7 +865,7 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
 
 
 def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the static data of a pytree node, by field where it has fields."""
+    """Yield (path step, value) for the static data of a pytree node. A field's step is `.name`."""
     if isinstance(value, loaded("equinox", "Module")):
         names = (name for name in static_fields(type(value)) if hasattr(value, name))
         yield from ((f".{name}", getattr(value, name)) for name in names)
@@ -885,9 +887,9 @@ def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[t
 
 
 def _spec_leaf(spec: Any, structure: Any, budget: Budget) -> Leaf:
-    """Return the record of a spec without its traced numbers, which are leaves of the call."""
+    """Return the record of a spec (see `is_spec`) without its dynamic numbers, which are leaves."""
     leaf, keys = static_leaf(spec, budget), [k for k, _ in jtu.tree_flatten_with_path(spec)[0]]
-    traced = {jtu.keystr(each) for key in keys for each in (key, key[:-1])}  # a number is a node
+    traced = {jtu.keystr(each) for key in keys for each in (key, key[:-1])}  # a leaf and its node
     parts = {name: part for name, part in leaf.parts.items() if name not in traced}
     token = _object_token(structure.node_data()[1])
     text = re.sub(r"canonopt\.dynamic\([^()]*\)", "canonopt.dynamic(...)", leaf.text)

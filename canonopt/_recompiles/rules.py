@@ -1,8 +1,8 @@
 """Give advice on a difference between two calls, by the first rule that applies.
 
 A report prints a line to paste only if that line is sure to work, and words otherwise. A
-`Cause` has differences with their advice, and all reports use its words. A `Cause` is only text and
-numbers, so that a process can send it to another.
+`Cause` has the differences with their advice, in the words that all reports use. It consists of
+texts and numbers, so that one process can send it to another.
 """
 
 import re
@@ -44,7 +44,7 @@ class Change:
 
     @property
     def path_of_growth(self) -> str:
-        """Return a path that is the same for all lengths of a list and all keys of a dict."""
+        """Return `path`; for a missing item, with `[i]` in place of indices and the last key."""
         step = r"\[\d+\]|\[[^\[\]]*\]$"
         return re.sub(step, "[i]", self.path) if self.is_of_length else self.path
 
@@ -54,7 +54,7 @@ MOST = 3  # maximum number of differences, lines and hints that a report shows
 
 @attrs.frozen(kw_only=True)
 class Cause:
-    """The reason why something was traced or compiled again, or failed in a trace, and how often.
+    """The reason why something was traced or compiled again, or why a trace failed, and how often.
 
     `changes` has the changes of the first time. At later times, the same paths and kinds changed.
     """
@@ -66,10 +66,10 @@ class Cause:
     what: str = ""
     times: int = 1
     seconds: float = 0.0
-    # The lines of the user's code where this happened, as `file:line`, in order of first runs.
+    # The lines of the user's code where this happened, as `file:line`, in the order of first runs.
     sites: tuple[str, ...] = ()
     pattern: str | None = None  # how the values change, such as `n grows by one each time`
-    # Why the recompiles are expected, so that the code need not change. None if avoidable.
+    # Why the recompiles are expected and the code need not change; None if they are avoidable.
     expected: str | None = None
 
     @classmethod
@@ -94,7 +94,7 @@ class Cause:
 
     @property
     def is_avoidable(self) -> bool:
-        """Return True if a trace or a compile could be avoided; False also for a failed trace."""
+        """Return True for avoidable recompiles; False for expected recompiles and failed traces."""
         return not (self.is_expected or self.what.startswith("failed"))
 
     @property
@@ -103,9 +103,10 @@ class Cause:
         return f"{self.what}{again}, {times(self.times)}"
 
     def lines(self, in_full: bool = False) -> list[str]:
-        """Return the first changes and the note, then hints, `MOST` of each, and all fixes.
+        """Return the lines of a report: changes, note, pattern, places, hints and lines to paste.
 
-        An expected cause gives one line, unless `in_full` is true.
+        Shows at most `MOST` of each, but all lines to paste. An expected cause gives one line,
+        unless `in_full` is true.
         """
         if self.expected is not None and not in_full:
             return [f"expected: {self.expected}"]
@@ -119,7 +120,7 @@ class Cause:
             rest = f", and {more} more lines" if more > 0 else ""
             shown.append(f"called at {', '.join(self.sites[:MOST])}{rest}")
         shown += (f"hint: {text}" for text in self.hints[:MOST])
-        return [*shown, *(f"write: {fix}" for fix in self.fixes)]  # all are needed
+        return [*shown, *(f"write: {fix}" for fix in self.fixes)]  # the fixes work only together
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -160,7 +161,6 @@ class Rule(NamedTuple):
 
 _PLACES = ("sharding", "commitment", "memory kind")
 
-# The rules are tried in this order.
 RULES: list[Rule] = [
     # Classes and functions that are made again, or cannot be shared.
     Rule(
@@ -340,15 +340,15 @@ def wanted(d: Difference) -> int:
         return 1 if d.is_missing or "mesh" in d.path else HANDFUL
     if d.kind == "sharding":
         # If only one sharding has a mesh, an array was not put on the mesh: no second mesh exists.
-        # If neither has a mesh, each device has its program.
+        # If neither has a mesh, each device has its own program.
         (_, one), (_, other) = d.before.spec_and_mesh, d.after.spec_and_mesh
-        if d.new.wrapper is not None:  # JAX makes meshes of other names for `jax.pmap`
+        if d.new.wrapper is not None:  # JAX gives each mesh of `jax.pmap` other axis names
             one, other = (re.sub("'[^']*'", "", mesh) for mesh in (one, other))
         is_of_two_places = one != other if one and other else one == other
         return HANDFUL if is_of_two_places else 1
     if d.is_of_nodes:  # the user wants two models, but not a list and then a tuple
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
-    # A step returns its state, so in a state only shapes may differ, or leaves that were frozen.
+    # A step returns its state. So in a state, only shapes may differ, or None may become a leaf.
     is_choice = d.kind in ("shape", "none") or d.is_missing
     may_differ = d.kind == "shape" or d.before.kind == "none" or not d.new.in_state(d.place)
     return HANDFUL if is_choice and may_differ else 1
@@ -360,8 +360,8 @@ def wanted(d: Difference) -> int:
 def _assign(d: Difference, code: str) -> str:
     """Return a line that assigns `code` to the argument, whose name replaces `{leaf}` in `code`.
 
-    The line gives the same value when run again, so it may stand in a loop. The text is empty if
-    the argument has no name at the call, or if the earlier call is at another line.
+    The line gives the same value when run again, so it may stand in a loop. Returns "" if the
+    call passes no name or attribute to assign to, or if the earlier call is at another line.
     """
     caller = d.new.caller
     if d.old.caller.place != caller.place or (name := caller.arguments.get(d.root)) is None:
@@ -370,7 +370,7 @@ def _assign(d: Difference, code: str) -> str:
 
 
 def _canonicalize(d: Difference) -> str:
-    """Return a line that canonicalizes the argument, if that makes both calls the same."""
+    """Return a line that canonicalizes the argument; "" if that is not sure to help."""
     is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
     # An array that is no longer weakly typed would widen arrays of a narrow dtype.
     is_narrow = any(leaf.dtype in ("bfloat16", "float16") for leaf in d.new.leaves.values())
@@ -382,16 +382,16 @@ def _canonicalize(d: Difference) -> str:
     if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
     outer = (path for path in d.new.leaves if path != d.place and is_inside(d.place, {path}))
-    # An opaque node is, for example, a frozen dataclass.
+    # `canonicalize` finds no functions in an opaque value, for example in a frozen dataclass.
     if d.after.is_of_module or any(d.new.leaves[path].is_opaque for path in outer):
         return ""
     return _assign(d, "{canonopt}.canonicalize({leaf})")
 
 
 def _with_dynamic_number(d: Difference) -> str:
-    """Return a line that makes the parameter of a spec dynamic."""
+    """Return a line that makes a parameter of an optimizer or a schedule dynamic, or ""."""
     holder, parameter = d.new.leaves.get(d.root), d.path.removeprefix(d.root)
-    # A spec that is a static argument must not have leaves, and the next call needs its numbers.
+    # A dynamic number is a leaf: a static argument must have none, and a donated leaf is lost.
     is_data = d.new.is_filtered and not d.new.donates
     if not is_data or holder is None or not holder.type.startswith("canonopt."):
         return ""
@@ -401,9 +401,9 @@ def _with_dynamic_number(d: Difference) -> str:
 
 
 def _placed(d: Difference) -> str:
-    """Return a line that puts an argument where its arrays are in the other call."""
+    """Return a line that puts an argument where its arrays are in the other call, or ""."""
     # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere. A
-    # batch that was split over a mesh stays split: else each device of the mesh holds all of it.
+    # batch that is split over a mesh must stay split, or each device would hold all of it.
     (_, one), (spec, other) = d.before.spec_and_mesh, d.after.spec_and_mesh
     is_whole = d.kind == "sharding" and one == other != "" and spec.endswith("()")
     is_settled = d.after.committed and (not is_whole or d.new.in_state(d.place))
@@ -413,7 +413,7 @@ def _placed(d: Difference) -> str:
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:
         return ""
-    # JAX 0.8 to 0.12 changes the memory kind if it gets a sharding, and raises if it gets a device.
+    # In JAX 0.8 to 0.12, `device_put` with a sharding changes the memory kind; a device raises.
     if ".devices()[" in place and d.before.memory_kind != d.after.memory_kind:
         return ""
     # Only arrays can be put on a device.
@@ -423,7 +423,7 @@ def _placed(d: Difference) -> str:
 
 
 def _swap_jit(d: Difference) -> str:
-    """Return a line that replaces a jit by canonopt's, if canonopt finds the functions equal."""
+    """Return a line that replaces a jit by canonopt's; "" if that would not help."""
     if not (d.is_same_to_canonopt and d.may_take_our_jit):
         return ""
     theirs = ("eqx", "filter_jit") if d.new.is_filtered else ("jax", "jit")
@@ -449,7 +449,7 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
         return Cause.of(_change(d) for each in found for d in each.narrowed())
     if not new.leaves[TRANSFORMS].token:
         return Cause(note=_NO_DIFFERENCE)
-    # A call that is recorded inside of its trace has no record of the function itself.
+    # If a call is recorded while it is traced, there is no record of its function.
     if FUNCTION not in new.leaves:
         return Cause(note=_INSIDE)
     # Only the innermost transformation is seen, and `jax.hessian` has more than one.
