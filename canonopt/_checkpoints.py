@@ -69,10 +69,10 @@ def restore_like(
     **Arguments:**
 
     - `like`: a pytree, for example a model and the state of `init_like_grads`. Arrays may be
-        `jax.ShapeDtypeStruct`s; one without a sharding stands for an array that is not committed.
+        `jax.ShapeDtypeStruct`s; without a sharding, these stand for arrays that are not committed.
     - `load`: a function that reads the checkpoint. Its argument is `like` with a
-        `jax.ShapeDtypeStruct`, which has a sharding, in place of each array: orbax and equinox
-        restore into such a tree. `load` returns a pytree like it, or the list of the leaves.
+        `jax.ShapeDtypeStruct` in place of each array: orbax and equinox restore into such a tree.
+        The structs have shardings. `load` returns the restored pytree, or a list of its leaves.
     - `manifest`: the result of `canonopt.manifest` for the tree that was saved.
 
     **Returns:** a pytree of `like`'s type. Leaves such as functions are those of `like`.
@@ -128,7 +128,7 @@ _DATA = (*_ARRAYS, np.ndarray, np.generic, *_NUMBERS)
 
 
 def _as_struct(leaf: Any) -> Any:
-    """Return the leaf to restore into: for an array a struct with a sharding, which orbax needs."""
+    """Return an array's struct with a sharding, which orbax needs; any other leaf unchanged."""
     if not isinstance(leaf, _ARRAYS):
         return leaf
     sharding = leaf.sharding or jax.device_put(np.zeros(())).sharding
@@ -136,7 +136,7 @@ def _as_struct(leaf: Any) -> Any:
 
 
 def _placed(value: Any, like: Any) -> Any:
-    """Return a restored value with `like`'s Python type, or its dtype, weak type and placement."""
+    """Return a restored value with the type and placement of `like`; `like` if it holds no data."""
     if not isinstance(like, _DATA):
         return like
     if isinstance(like, _NUMBERS):
@@ -165,7 +165,7 @@ def _contents(tree: Any) -> dict[str, str]:
     def note(path: tuple[Any, ...], node: Any) -> bool:
         name = jtu.keystr(path)
         if isinstance(node, _DATA):
-            if isinstance(node, _NUMBERS):  # only its type: an integer may be too large for JAX
+            if isinstance(node, _NUMBERS):  # use the class: an integer may be too large for JAX
                 dtype = jnp.result_type(next(kind for kind in _NUMBERS if isinstance(node, kind)))
             else:
                 dtype = node.dtype

@@ -39,10 +39,10 @@ _NAME = "canonopt.assert_same_across_processes"
 
 
 def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> None:
-    """Raise an error in all processes if a spec or a model is not the same in each of them.
+    """Raise an error in all processes if a spec or a model differs between them.
 
     If one process has another learning rate, mask or width than the others, its step is another
-    program. Then a collective of the step hangs, or each process silently trains another model.
+    program. Then a collective of the step hangs, or the processes silently train different models.
     Call this in every process, before the first step. It uses no device: the processes compare
     through the coordinator of `jax.distributed`.
 
@@ -54,8 +54,8 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
     ```
 
     Functions are compared by their code, defaults, captured variables, and the globals that they
-    name; modules and other objects by their fields. Arrays are compared by type, placement and
-    values. If an array is split over processes, the values are left out, because they differ.
+    name; Equinox modules and other objects by their attributes. Arrays are compared by type,
+    placement and values. If an array is split over processes, its values are not compared.
 
     **Arguments:**
 
@@ -67,7 +67,8 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 
     **Raises:** `ProcessMismatchError` for the first part that differs: `path` names it, `before`
     describes it in process 0, and `after` in the other process. `MissingProcessError` if a process
-    does not call this within the timeout. All processes raise, so none waits in a collective.
+    does not call this within the timeout. All processes that call this raise the error, so none
+    waits in a collective.
     """
     others = processes()
     count = jax.process_count() if others is None else others.count
@@ -103,17 +104,17 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 # --- the exchange -------------------------------------------------------------------------------
 
 _Parts = dict[str, str]  # the texts of parts, by path
-_KEY = "canonopt/same"  # all keys in the store begin so; the number of a call follows
-_MARGIN = 5  # further seconds to wait for a verdict, while process 0 works it out
+_KEY = "canonopt/same"  # the start of all keys in the store; the number of the call follows
+_MARGIN = 5  # seconds that the others wait for the verdict after the timeout
 
 
-# The result of a comparison, which process 0 sends to the others: the processes that are missing;
-# and for each that differs, a path with the texts there in process 0 and in that process.
+# The result of a comparison, which process 0 sends to the others: the indices of missing processes;
+# and by the index of each process that differs, a path with its text in process 0 and in that one.
 _Verdict = tuple[list[int], dict[str, tuple[str, str, str]]]
 
 
 def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
-    """Publish the parts of process 0, collect the results of the others, and send the verdict."""
+    """Publish the parts of process 0, collect the results of the others, and return the verdict."""
     key, until = f"{_KEY}/{call}", time.monotonic() + timeout
     others.set(f"{key}/parts", zlib.compress(json.dumps(parts).encode()))
     while True:
@@ -131,7 +132,7 @@ def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdi
 
 
 def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
-    """Compare `parts` with those of process 0, and wait for the verdict of process 0."""
+    """Compare `parts` with those of process 0, and return the verdict of process 0."""
     key = f"{_KEY}/{call}"
     published = others.get(f"{key}/parts", timeout)
     if published is None:
@@ -146,7 +147,7 @@ def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Ver
 # --- what is in a value -------------------------------------------------------------------------
 
 _MAX_PARTS = 100_000  # further parts are not compared
-_MAX_SHOWN = 200  # the most characters of a value's text; a hash follows a text that is cut
+_MAX_SHOWN = 200  # maximum number of characters of a text; a longer one is cut, with a hash
 
 _Named = Iterable[tuple[str, Any]]
 
@@ -198,7 +199,7 @@ class Description:
             options = [("options", jit_options(value))] if isinstance(value, Jitted) else []
             return f"a {kind.__name__}", [*known.items(value), *options]
         if isinstance(value, set | frozenset):
-            # The order of a set depends on the hash seed.
+            # The order of a set depends on the hash seed, so sort.
             items = sorted(str(Description(item).parts) for item in value)
             return f"{kind.__name__} of {len(items)}: {', '.join(items)}", ()
         if isinstance(value, Mapping):
@@ -248,7 +249,7 @@ def _text_of_whole(value: Any) -> str | None:
 
 
 def _methods(kind: type) -> _Named:
-    """Yield the methods that the user's classes define: their code may differ between processes."""
+    """Yield the methods of a class and its bases, except those that a library defines."""
     for base in kind.__mro__:
         for name in () if is_library_class(base) else vars(base):
             method = getattr(base, name, None)
@@ -261,7 +262,7 @@ def _methods(kind: type) -> _Named:
 def _attributes(value: Any) -> _Named:
     kind = type(value)
     if is_library_class(kind) and not callable(value) and jtu.all_leaves([value]):
-        return  # its state may differ between processes, as that of a logger does
+        return  # its attributes may differ between processes, as a logger's do
     slots = ((slot.__name__, part) for slot, part in slots_of(value))
     for name, part in (*slots, *attributes_of(value).items()):
         # A cached property may have been computed in some processes only.

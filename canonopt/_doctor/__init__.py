@@ -1,9 +1,9 @@
 """The command `canonopt doctor`, which runs a command, and reports what recompiled and why.
 
 `cli` reads the command line. `running` starts the command with `startup/sitecustomize` in each of
-its Python processes. There `stream` writes each trace and compile; the doctor reads them back.
-`report` makes one report, a dict, and `forms` renders it, or puts two side by side. Other
-code may call `command`, as `canonopt.__main__` does.
+its Python processes. In these, `stream` writes a line for each trace and compile. `stream` also
+reads the lines for the doctor. `report` makes a report of them, a dict, and `forms` renders it.
+`fixing` is another command, `canonopt fix`. `command` runs either, as `canonopt.__main__` does.
 """
 
 from .cli import command as command

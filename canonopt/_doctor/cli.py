@@ -46,7 +46,7 @@ as it is, and why, is printed to stderr.
 
 
 def command(arguments: Sequence[str] | None, version: str) -> int:
-    """Run the command line, by default that of the process, and return the exit status."""
+    """Run the command line `arguments`, by default `sys.argv[1:]`, and return the exit status."""
     parser = argparse.ArgumentParser(prog="canonopt")
     parser.add_argument("--version", action="version", version=f"canonopt {version}")
     commands = parser.add_subparsers(required=True, metavar="command", dest="command")
@@ -65,7 +65,7 @@ def command(arguments: Sequence[str] | None, version: str) -> int:
     _add_options(doctor)
     options = parser.parse_args(arguments)
     if options.command == "fix":
-        from .fixing import fix  # imports Optax
+        from .fixing import fix  # imports Optax, which only this command needs
 
         return fix(options.paths, options.write)
     script = ["-m", *options.module, *options.script] if options.module else options.script
@@ -110,7 +110,7 @@ def _add_options(doctor: argparse.ArgumentParser) -> None:
     add("--perfetto", metavar="FILE", help=text)
     text = "keep the records of the run, in one file for each process"
     add("--streams", metavar="FOLDER", help=text)
-    # Both options take all arguments that follow.
+    # `-m` and the script take all arguments that follow.
     add("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     add("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
@@ -214,7 +214,7 @@ def _excess(report: Mapping[str, Any], allowed: Mapping[str, int]) -> list[str]:
 
 
 def _say(text: str) -> None:
-    """Write to stderr, whose reader may be gone."""
+    """Write to stderr, without an error if nothing reads it any more."""
     if sys.stderr is None:
         return
     try:

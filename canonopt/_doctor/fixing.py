@@ -1,7 +1,7 @@
-"""The command `canonopt fix`, which writes `import canonopt as optax` for `import optax`.
+"""The command `canonopt fix`, which turns `import optax` into `import canonopt as optax`.
 
-canonopt has all public names of Optax, so only the imports change: all imports of a file, or none
-if the file also uses Optax in another way. A note says why.
+canonopt has all public names of Optax, so only the imports of Optax change. If a file also uses
+Optax in a way that canonopt may not support, the file stays as it is, and a note says why.
 """
 
 import ast
@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import optax
 
 _OPTAX = re.compile(r"optax(\.\w+)*")
-# These functions look up or replace an object that they are given by name, as a string.
+# These functions look up or replace an object whose name they get as a string.
 _BY_TEXT = ("import_module", "__import__", "patch", "setattr", "delattr", "setitem")
 _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
@@ -32,7 +32,7 @@ _Parents: TypeAlias = Mapping[ast.AST, ast.AST]  # the parent of each node in a 
 
 def fix(paths: Sequence[str], write: bool) -> int:
     """Print the changes of files and folders as a diff, or write them; return the exit status."""
-    files: dict[Path, Path] = {}  # each file only once, even if links lead to it
+    files: dict[Path, Path] = {}  # by the path without links, so that each file is changed once
     for path in map(Path, paths):
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             inside = file.relative_to(path).parts
@@ -77,8 +77,9 @@ def _patch(path: Path, before: bytes, after: bytes) -> bytes:
 
 
 def fixed(source: bytes) -> tuple[bytes, list[str]]:
-    """Return source code with canonopt's modules in place of Optax's; if unchanged, notes say why.
+    """Return source code with canonopt's modules in place of Optax's, and notes.
 
+    If a use of Optax prevents that, the notes say where and why, and the source is unchanged.
     Source that is not Python, or nested too deeply, raises the error of `ast.parse`.
     """
     with warnings.catch_warnings():
@@ -89,7 +90,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     decoded = source.decode(encoding)
     if decoded.encode(encoding) != source:
         raise ValueError(f"it would change if it were written again as {encoding}")
-    text = decoded.encode()  # because `ast` counts the bytes of UTF-8
+    text = decoded.encode()  # `ast` counts columns in bytes of UTF-8
     # Not `splitlines`, which also ends a line at a form feed.
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
@@ -106,7 +107,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
         start = starts[part.lineno - 1] + part.col_offset
         end = starts[part.end_lineno - 1] + part.end_col_offset
         if isinstance(part, ast.alias) and part.asname is None:
-            new = b"canonopt as optax"  # all submodules are reached from it
+            new = b"canonopt as optax"  # `optax.losses` is found in it, too
         else:
             new = text[start:end].replace(b"optax", b"canonopt", 1)
         text = text[:start] + new + text[end:]
@@ -114,7 +115,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[tuple[ast.alias, str, str, str]]:
-    """Yield each import from a package: its node, module, name, and what the name stands for."""
+    """Yield each import from a package: its node, module, bound name, and the path of that name."""
     for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
         if isinstance(node, ast.ImportFrom):
             module = "." * node.level + str(node.module)
@@ -127,7 +128,7 @@ def _imported(node: ast.AST, package: str) -> Iterator[tuple[ast.alias, str, str
 
 
 def _kept(parents: _Parents) -> Iterator[tuple[int, str]]:
-    """Yield the lines that use Optax in a way that canonopt may not support, with the reason."""
+    """Yield each line that uses Optax in a way that canonopt may not support, and the reason."""
     ours = {name for node in parents for _, _, name, _ in _imported(node, "canonopt")}
     loads = [n for n in parents if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
     for node, parent in parents.items():
@@ -154,7 +155,7 @@ def _kept(parents: _Parents) -> Iterator[tuple[int, str]]:
 
 
 def _misuses(uses: Iterable[ast.Name], path: str, parents: _Parents) -> Iterator[tuple[int, str]]:
-    """Yield lines where names that stand for `path` must stay Optax's, with the reason."""
+    """Yield the line of each use of `path` that canonopt may not support, and the reason."""
     for use in uses:
         end: ast.expr = use
         full = path
@@ -169,7 +170,7 @@ def _misuses(uses: Iterable[ast.Name], path: str, parents: _Parents) -> Iterator
 
 
 def _is_harmless(module: ast.expr, path: str, parents: _Parents) -> bool:
-    """Return True if a module is compared with None, or asked for a name that canonopt has."""
+    """Return True if a module is compared with None, or asked for an attribute that it may have."""
     around = parents[module]
     if isinstance(around, ast.Call) and _last_name(around.func) in ("getattr", "hasattr"):
         wanted = around.args[1] if len(around.args) > 1 else None
@@ -186,7 +187,7 @@ def _has_module(path: str) -> bool:
 
 
 def _found(path: str) -> object | None:
-    """Return the public object that `path` names in Optax, which canonopt has too, or None."""
+    """Return the public object at `path` in Optax, or None. canonopt has all these objects."""
     found: object = optax
     for name in path.split(".")[1:]:
         found = None if name.startswith("_") else getattr(found, name, None)

@@ -56,7 +56,7 @@ def _printed(report: _Dict, is_whole: bool, **options: Any) -> Any:
 
 
 def with_short_paths(text: str) -> str:
-    """Make paths relative to the working directory, or to the folder of installed packages."""
+    """Return text with paths relative to the working directory or to installed packages."""
     return re.sub(r"[^\s(]*/site-packages/", "", text.replace(os.path.join(os.getcwd(), ""), ""))
 
 
@@ -106,7 +106,7 @@ def _block(heading: str, *lines: str) -> Iterator[_Line]:
 
 
 def verdict(report: _Dict) -> str | None:
-    """Return a line for a report without findings or without an avoidable cause; else None."""
+    """Return a line if nothing was compiled, or nothing again without need; else None."""
     if not report["findings"]:
         # If no function could be counted, a note says why.
         has_notes = report["problems"] or report["notes"]
@@ -185,7 +185,7 @@ def _side_by_side(before: _Dict, after: _Dict) -> list[str]:
 
 
 def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
-    """Yield lines on what only the second run compiled: how calls differ, and recompiles."""
+    """Yield lines on what only the second run compiled: new programs, and recompiles."""
     known = {_key(function): function for function in before["findings"]}
     for function in after["findings"]:
         old = known.get(_key(function), {"compiles": 0, "moments": ()})
@@ -199,7 +199,7 @@ def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
             yield "  compiled in the second run only"
         else:
             for call in new[:_MAX_SHOWN]:
-                # A program is compared with the earlier call that differs least from it.
+                # Compare with the earlier call that differs least.
                 found = min((differing(each, call) for each in reversed(earlier)), key=len)
                 lines = (f"  {name}: {was} -> {now}" for name, (was, now) in found.items())
                 yield from itertools.islice(lines, _MAX_SHOWN)
@@ -210,7 +210,7 @@ def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
 
 
 def _key(function: _Dict) -> tuple[str, str]:
-    """Return the same key for a function in both runs, even if its line and folder differ."""
+    """Return a key that a function has in both runs, even if its line or folder differs."""
     return function["name"], os.path.basename((function["place"] or "").rpartition(":")[0])
 
 

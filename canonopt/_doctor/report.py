@@ -64,12 +64,12 @@ def report_on(
 
 
 def _by_function(processes: Iterable[Process]) -> list[list[_ProcessLog]]:
-    """Return the logs of all processes, for each function or line of code."""
+    """Return the logs of all processes, grouped by function or line of code."""
     found: dict[object, list[_ProcessLog]] = {}
     for process in processes:
         seen: collections.Counter[object] = collections.Counter()
         for log, moments in process.logs.items():
-            # Functions with one name may be on one line. Then their order tells them apart.
+            # Functions on one line may have the same name. Then their order tells them apart.
             key = log.name, log.place, log.is_line
             seen[key] += 1
             found.setdefault((*key, seen[key]), []).append((process.name, log, moments))
@@ -141,10 +141,10 @@ def _stale(processes: Iterable[Process]) -> list[dict[str, Any]]:
 
 
 def _start(report: _Dict, process: _Dict) -> dict[str, Any] | None:
-    """Return how a process spent the time until its first slow function, usually the step, ran.
+    """Return where the time went until the first slow function, usually the step, could run.
 
-    The dict has a table of seconds, with titles in the first row, and advice to shorten the start.
-    Returns None for a short start.
+    The dict has the rows of a table, with titles in the first row, and advice to shorten the start.
+    Returns None if less than a second went into tracing and compiling.
     """
     functions, lines = [], []
     for each in (*report["findings"], *report["lines"]):
@@ -218,7 +218,7 @@ def _advice_on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) ->
     times = [moment["compile_seconds"] for moment in moments]
     short = sum(seconds for seconds in times if seconds < least)
     if is_on and short >= _WORTH_SECONDS and misses:
-        # The same restart took 11.7 s with the default threshold, and 4.8 s with 0.
+        # A restart of a transformer took 11.7 s with the default threshold, and 4.8 s with 0.
         few = f"{sum(seconds < least for seconds in times)} programs, {short:.2f} s"
         left_out = f"leaves out what compiles in less than {least:g} s: {few}"
         yield f"hint: JAX's persistent cache {left_out}"

@@ -25,10 +25,11 @@ def watched(
     with_canonopt: bool = False,
     output: bytearray | None = None,
 ) -> dict[str, Any]:
-    """Run a command to its end, and report on it. Raises `OSError` if the command does not exist.
+    """Run a command to its end, and return the report. Raises `OSError` if it cannot be started.
 
-    The streams of its processes go to `folder`, by default a temporary one. `output` gets the text
-    that the command prints. With it, the command has no input, since only one run could read it.
+    The streams of its processes go to `folder`, by default a temporary one. `with_canonopt` puts
+    canonopt's factories in place of Optax's. `output` gets what the command prints to stdout. With
+    `output`, the command has no stdin, since only the first of two runs could read that.
     """
     with tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True) as made:
         # A process that outlives the command may still write here while the folder is removed.
@@ -69,7 +70,7 @@ _UNWATCHED = (
 
 
 def attached(path: str) -> dict[str, Any]:
-    """Report on processes by their streams at `path`. Raises `ValueError` if there are none."""
+    """Return the report on the streams at `path`. Raises `ValueError` if there are none."""
     processes, problems = read(Path(path))
     if not processes:
         raise ValueError(next(iter(problems), f"{path} has no stream of canonopt doctor"))
@@ -86,7 +87,7 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
         names = {-number: number.name for number in signal.Signals}
         # A real-time signal does not have a name.
         notes.append(f"The command was killed by {names.get(code, f'signal {-code}')}.")
-    # Forks are left out, since a fork as a rule ends with `os._exit`.
+    # Forks are left out, since a fork usually ends with `os._exit`.
     found = [each for each in processes if not (each.is_ended or each.start["fork"])]
     others = [each.title for each in found if each.start["pid"] != pid]
     if len(others) < len(found) and code >= 0:
@@ -99,7 +100,7 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
 
 
 def _outlive(process: subprocess.Popen[bytes]) -> None:
-    """Survive signals, to report on the run, and pass all but Ctrl-C on to the command."""
+    """Pass all signals but Ctrl-C on to the command, and survive them, to report on the run."""
     passed_on = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
     def pass_on(number: int, _: object) -> None:
@@ -108,6 +109,6 @@ def _outlive(process: subprocess.Popen[bytes]) -> None:
             process.send_signal(number)
 
     for number in (signal.SIGINT, *passed_on):
-        # If a signal is ignored, as under `nohup`, leave it so: the command has to ignore it, too.
+        # A signal that is ignored, as under `nohup`, stays ignored, also by the command.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, pass_on)

@@ -36,7 +36,7 @@ from .._recompiles import (
 )
 from ..errors import UnsupportedVersionError
 
-VERSION = 2  # version of the format of the lines, which a new field does not change
+VERSION = 2  # version of the format of the lines; new fields leave the version as it is
 _MAX_TEXT = 1000  # maximum number of characters of a string
 _MAX_LEAVES = 2000  # maximum number of leaves of a call
 
@@ -52,9 +52,9 @@ _ENTRY = (
 
 
 class StreamRecorder(Recorder):
-    """Writes a record for each trace and compile.
+    """A recorder that writes a line for each trace and compile.
 
-    It writes under the lock of the counts, so a later line never has smaller counts.
+    It holds the lock of the counts while it writes, so a later line never has smaller counts.
     """
 
     def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
@@ -65,7 +65,7 @@ class StreamRecorder(Recorder):
         """Forget everything. A forked child calls this, since its stream has no functions yet."""
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
-        # Entries have times of `perf_counter`, whose zero may be any time.
+        # The time when `perf_counter` was 0: entries have times of `perf_counter`.
         self._epoch = time.time() - time.perf_counter()
 
     def tell(self, event: str, **fields: Any) -> None:
@@ -98,7 +98,7 @@ class StreamRecorder(Recorder):
 
     def _tell_of(self, log: FunctionLog, entry: Entry, event: str) -> None:
         flags: Any = jax.config
-        # How long a compile must take to be kept in JAX's persistent cache.
+        # The seconds that a compile must take to be kept in JAX's persistent cache.
         least = flags.jax_persistent_cache_min_compile_time_secs
         found: dict[str, Any] = {"cache": {"is_on": has_persistent_cache(), "min_seconds": least}}
         found["function"] = {
@@ -129,7 +129,7 @@ def entry_record(entry: Entry, number: int, epoch: float) -> dict[str, Any]:
 
 
 def _cut(value: Any) -> Any:
-    """Cut long strings in a record."""
+    """Return a record with its long strings cut."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_TEXT else f"{value[: _MAX_TEXT - 3]}..."
     if isinstance(value, dict):
@@ -138,7 +138,7 @@ def _cut(value: Any) -> Any:
 
 
 def listen(write: Callable[[dict[str, Any]], None]) -> None:
-    """Write each trace and compile of this process from now on, until it ends.
+    """Call `write` with the record of each trace and compile of this process from now on.
 
     Raises `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
     """

@@ -1,9 +1,9 @@
-"""Find cached programs that go on with a value that has changed since the trace.
+"""Find cached programs that still use a value that has changed since the trace.
 
 JAX looks at the arguments of a call, not at what else the function reads: globals, captured
 variables, attributes, items of containers. `Reads` notes these values, by name, when a function is
-traced. After a cached call, a hook of JAX compares them. If a value differs, the function is traced
-once more, apart from JAX's caches. A change is reported only if that trace gives another program.
+traced. After a cached call, `StaleWatch` compares them. If a value differs, the function is traced
+again, without JAX's caches. A change is reported only if the new trace gives another program.
 """
 
 import collections
@@ -59,7 +59,7 @@ from .rules import MOST
 
 # --- what a function reads ------------------------------------------------------------------------
 
-_MAX_READS = 400  # maximum number of values that a call compares, which takes 60 us
+_MAX_READS = 400  # maximum number of values that a call compares; that many take 60 us
 _MAX_ITEMS = 64  # maximum number of items of a container
 _MAX_BYTES = 1 << 16  # the largest array that is compared at each call
 
@@ -71,7 +71,7 @@ Changes: TypeAlias = dict[str, tuple[str, str, Any]]
 
 
 def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads":
-    """Return the values that a call would read now."""
+    """Return the values that a call would read now, besides its arguments."""
     names = _names(innermost(function))[isinstance(function, types.MethodType) :]
     roots: list[tuple[Any, str]] = [(function, "self")]
     for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
@@ -91,12 +91,12 @@ class Reads:
     """The values that a function, and the user's functions that it calls, read besides arguments.
 
     These are all values that names in the code may lead to, even if that code does not run. Each is
-    found in a module's namespace or by a weak reference, which keeps only the namespace alive.
+    found again through a module's namespace, which is kept alive, or through a weak reference.
     The list is flat, since each cached call compares all values: 0.1 to 0.3 us for one value.
 
     - `codes`: the code of these functions.
-    - `has_effects`: whether the functions print, write into a log or, in a library, change
-        something. `reading_of` finds other effects.
+    - `has_effects`: whether the functions print, use a logger, or call a library's function that
+        changes objects or variables. `reading_of` finds other effects.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Reads:
     ) -> None:
         self.codes: list[types.CodeType] = []
         self.has_effects = False
-        # The attributes that code names; with "()", the names whose values code calls or passes on.
+        # The attributes that code names, and names with "()" whose values code calls or passes on.
         self._names, self._ignored = set(names), ignored
         # For each value: a function that finds it, a function that compares it, its path and text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
@@ -130,7 +130,7 @@ class Reads:
         paths = self._ignored.union(ignored)
         alive = [(v, path) for reference, path in self._roots if (v := reference()) is not None]
         found = Reads(alive, self._names, paths, self._owners)
-        # A function that was found late may name attributes of objects that were read before.
+        # A function found late may name attributes of objects that were read before: read again.
         return found if found._names == self._names else found.now()
 
     def differing(self) -> Iterator[tuple[str, str, Any]]:
@@ -147,7 +147,7 @@ class Reads:
             yield path, before, value
 
     def changes(self) -> Changes:
-        """Return the values that differ now, with their texts, which take longest to make."""
+        """Return the values that differ now, with their texts, which take long to make."""
         found: Changes = {}
         for path, before, value in self.differing():
             after = "gone"
@@ -171,7 +171,7 @@ class Reads:
         return {path for *_, path, _ in self._values}
 
     def named(self, paths: Iterable[str]) -> list[str]:
-        """Return the paths, without those that end in a key that no code names."""
+        """Return the paths, except those that end in a key, as `['lr']`, that no code names."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names]
 
@@ -181,7 +181,7 @@ class Reads:
             if isinstance(inner, types.FunctionType):
                 self._add_function(inner, hasattr(inner, "__wrapped__"))
             elif isinstance(inner, types.MethodType):
-                if inner not in self._seen:  # a method may wrap an equal method
+                if inner not in self._seen:  # a method may wrap an equal one, endlessly
                     self._seen.add(inner)
                     self._add_callable(inner.__func__)
                 self._owners.add(id(inner.__self__))
@@ -197,7 +197,7 @@ class Reads:
 
     def _add_function(self, function: Any, is_wrapper: bool = False) -> None:
         if isinstance(function, types.FunctionType):
-            # Wrappers of JAX and canonopt change nothing.
+            # A library's wrapper may have effects, except those of JAX and canonopt.
             is_pure = str(function.__globals__.get("__name__")).startswith(("jax.", "canonopt."))
             if (is_wrapper and not is_pure) or not is_library_function(function):
                 self._add_root(function)
@@ -205,7 +205,7 @@ class Reads:
                 self._add_code_in(function)
 
     def _add_code_in(self, value: Any) -> None:
-        """Add the user's code in an object of a library, whose own code is not read."""
+        """Add the user's code in a library's object. The code of the library is not read."""
         for each in _users_code(value):
             self._add_root(each, each.__name__)
 
@@ -216,16 +216,16 @@ class Reads:
                 self._seen.add(("root", id(value)))
 
     def _add_parts(self, find: _Find, value: Any, path: str) -> None:
-        """Add the parts of a value, and the parts in them, that the functions may read."""
+        """Add the parts of a value that the functions may read, and the parts of these parts."""
         for get, name in self._parts(value, path):
             self._add(lambda get=get: get(find()), name)
-        # The parts of containers are followed one by one, and only the first `_MAX_ITEMS`.
+        # `_parts` has yielded what code may read of these, at most `_MAX_ITEMS` of a container.
         is_followed = isinstance(value, _CONTAINERS | types.FunctionType | functools.partial)
         if not is_followed and is_library_class(type(value)):
             self._add_code_in(value)
 
     def _add(self, find: _Find, path: str) -> None:
-        """Add a value, unless it cannot be found: a variable is unbound, or an attribute raises."""
+        """Add the value that `find` returns. If it raises an error, add nothing."""
         with contextlib.suppress(Exception):
             if len(self._values) >= _MAX_READS:
                 return
@@ -246,7 +246,7 @@ class Reads:
                     self._add_parts(find, value, path)
 
     def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, str]]:
-        """Yield the getter and the name of each part of `value` that code may read."""
+        """Yield a getter and the path of each part of `value` that code may read."""
         if isinstance(value, types.FunctionType):
             yield from self._read_by(value)
         if isinstance(value, types.FunctionType | functools.partial):
@@ -270,7 +270,7 @@ class Reads:
             yield from self._attributes(value, path)
 
     def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, str]]:
-        """Yield the getter and the name of each captured variable, and add the globals directly."""
+        """Add a function's globals; yield a getter and the name of each captured variable."""
         code, space = code_of(function), function.__globals__
         if is_library_function(function):  # it may count runs: `eqx.debug.assert_max_traces` does
             self.has_effects |= code.changes_objects or bool(code.stores)
@@ -286,15 +286,15 @@ class Reads:
             yield (lambda f, i=i: f.__closure__[i].cell_contents), name
 
     def _attributes(self, value: Any, path: str) -> Iterator[tuple[_Get, str]]:
-        """Yield the attributes of an instance, a module or a class; add what its methods read."""
+        """Yield a getter and the path of each attribute of `value`; add what its methods read."""
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
         definer = next((each for each in cls.__mro__ if "__getattr__" in vars(each)), None)
-        # A library's `__getattr__`, as of a config, is asked for the values. A user's `__getattr__`
-        # does not run, but may use any attribute of the object, so all attributes are read.
+        # A library's `__getattr__`, such as a config's, is called to find values. A user's is not
+        # called, but may use any attribute of the object, so all attributes are read.
         is_asked = value is not cls and definer is not None and is_library_class(definer)
         names = {*own} if definer is not None and not is_asked else self._names & own.keys()
-        if is_library_class(cls):  # the code of a layer of Flax is not read
+        if is_library_class(cls):  # Flax's code is not read, so add all variables of a layer
             variable = loaded("flax.nnx", "Variable")
             names |= {name for name, part in own.items() if isinstance(part, variable)}
         own_classes = [each for each in cls.__mro__ if not is_library_class(each)]
@@ -336,9 +336,9 @@ _CALLABLES = (
 
 
 def _users_code(value: Any) -> list[Any]:
-    """Return the user's functions and classes that an object or function of a library leads to.
+    """Return the user's functions and classes that can be reached from `value`.
 
-    Flax NNX keeps the class of a model in its `GraphDef`.
+    For example, the `GraphDef` of a Flax NNX model holds the class of the model.
     """
     return [
         each
@@ -359,7 +359,7 @@ def _names(fn: Any) -> tuple[str, ...]:
 
 
 def _is_impure(reading: Reading) -> bool:
-    """Return True if each run of the code may have an effect that no `Reading` shows."""
+    """Return True if running the code may have an effect that its `Reading` does not show."""
     for each in reading.incomparable[: reading.stops]:
         if each.why == CACHE.why:
             if not read(now=(each.part.__wrapped__,)).is_comparable:
@@ -369,12 +369,12 @@ def _is_impure(reading: Reading) -> bool:
     return False
 
 
-# A function that is not shared for one of these reasons may still be traced again.
+# These reasons keep a function from sharing a program, but do not mean that it has effects.
 _HARMLESS = [each.why for each in (FINDS, IDENTITY_TEST, INNER_JIT, UNKNOWN_JIT)]
 
 
 def _words(reading: Reading) -> list[Any]:
-    """Return the items of a reading's key, except objects that equal only themselves."""
+    """Return the items of a reading's key, except each `object()`, which equals only itself."""
     return [word for word in reading.key if type(word) is not object]
 
 
@@ -416,9 +416,9 @@ def _looked_up(owner: Any, name: str) -> Any:
 
 
 def _comparison(value: Any) -> _IsSame | None:
-    """Return a function that compares a value with this one; None if only parts are compared."""
+    """Return a function that tells if its argument is the same as `value`; None to skip `value`."""
     if isinstance(value, _PLAIN):
-        # The text of a number is compared, since 0.0 == -0.0, and nan equals nothing.
+        # The text of a number is compared, since 0.0 == -0.0 and nan != nan.
         kind, text = type(value), repr(value)
         return lambda found: found is value or (type(found) is kind and repr(found) == text)
     if isinstance(value, np.ndarray):
@@ -428,10 +428,10 @@ def _comparison(value: Any) -> _IsSame | None:
         return known.__eq__ if len(known) <= _MAX_ITEMS else None
     if isinstance(value, types.ModuleType | jax.core.Tracer):
         return None
-    is_transformation = is_gradient_transformation(value)  # a tuple: `weakref` refuses it
+    is_transformation = is_gradient_transformation(value)  # a tuple has no weak reference
     try:
         reference = weakref.ref(value.update if is_transformation else value)
-    except TypeError:  # it takes no weak reference
+    except TypeError:  # the class allows no weak references
         return None
     if is_transformation:
         return lambda found: getattr(found, "update", reference) is reference()
@@ -439,7 +439,7 @@ def _comparison(value: Any) -> _IsSame | None:
 
 
 def _same_array(before: np.ndarray) -> _IsSame:
-    """Return a comparison with an array. Large ones (1 ms a MB) are read at calls 1, 2, 4, ..."""
+    """Return a comparison with `before`. It reads large arrays (1 ms a MB) at calls 1, 2, 4, ..."""
     content, is_same_now, calls = _content(before), True, 0
 
     def is_same(value: Any) -> bool:
@@ -460,7 +460,7 @@ def _content(value: np.ndarray) -> tuple[Any, ...]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, np.ndarray):  # its own dtype counts, and not that of JAX
+    if isinstance(value, np.ndarray):  # show its own dtype, which JAX may convert
         return f"{value.dtype}[{','.join(map(str, value.shape))}]"
     place = place_of(value) if isinstance(value, types.FunctionType) else None
     return shortened(text_of(value)) + (f" ({place})" if place else "")
@@ -489,18 +489,18 @@ class ReadValue:
 
 @attrs.define(eq=False)
 class StaleRead:
-    """A cached program that went on with an old value."""
+    """The report on a cached program that used an old value."""
 
     function: str
     place: str | None
     values: tuple[ReadValue, ...]
     since: int  # the number, in the block, of the first call with the old value
     is_confirmed: bool  # False if the function has effects, and so was not traced again
-    is_filtered: bool = False  # whether Python numbers among its arguments are part of the program
+    is_filtered: bool = False  # True for `filter_jit`: Python numbers are static there
     calls: int = 1
 
     def lines(self) -> list[str]:
-        """Return the report."""
+        """Return the lines of the report, with a hint in the last line."""
         names = [re.sub(r"^len\((.*)\)$", r"\1", value.path) for value in self.values]
         more = len(names) - MOST
         if more > 0 and all(_ARRAY.fullmatch(value.after) for value in self.values):
@@ -532,7 +532,7 @@ class StaleRead:
 
 _FLOAT = re.compile(r"(np\.float\d+\()?-?\d+(\.\d*|e)")
 _ARRAY = re.compile(r"(another )?\w+\[[\d,]*\](, weak|, other values)*")
-# The text of a float, an array, a pytree with arrays, or a spec with a dynamic number.
+# Matches the text of a float, an array, a pytree with arrays, or a spec with a dynamic number.
 _MAY_BE_TRACED = re.compile(
     rf"(another )?({_FLOAT.pattern}|[^'\"]*[a-z]\d+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
 )
@@ -552,7 +552,7 @@ def _place(codes: list[types.CodeType], path: str) -> str | None:
     inside = ((code, inner) for code in codes for inner in (code, *nested_in(code)))
     found = [(code, each) for code, inner in inside for each in dis.get_instructions(inner)]
     for step in reversed(re.findall(r"[A-Za-z_]\w*|\.\w+|\['\w+'\]", path)):
-        # The last step that code names counts: `'lr'` of `config['lr']`, or `config` before it.
+        # Find the last step of the path that code names: `'lr'` in `config['lr']`, else `config`.
         name = step.strip(".[']")
         loads = _LOADS.get(step[0], _LOADS[""])
         for code, each in found:
@@ -566,26 +566,26 @@ def _place(codes: list[types.CodeType], path: str) -> str | None:
 
 
 class _Program:
-    """A cached program, with the values read at its trace, and at the last check.
+    """A cached program, with the values read at its trace and at the last check.
 
-    If the trace was not watched, the values of the first watched call stand in for the trace's.
+    If the trace was not watched, the values at the first watched call replace those at the trace.
     """
 
     def __init__(self, reads: Reads, has_effects: bool, when: str = _AT_TRACE) -> None:
         self.first = self.reads = reads
         self.has_effects, self.when = has_effects, when
-        self.active: StaleRead | None = None  # the report that its calls belong to now
-        self._harmless = set[str]()  # the paths whose changes gave no other program
+        self.active: StaleRead | None = None  # the report that counts its calls now
+        self._harmless = set[str]()  # the paths whose changes gave the same program
         self._traced: Any = None  # the program of the trace that confirmed the report
 
     def check(
         self, function: Any, call: int, cached: CachedCall, may_trace: bool
     ) -> StaleRead | None:
-        """Compare the values that are read now, and return a report if there is a new one."""
+        """Compare the values read now with those before, and return the report if it is new."""
         changes = self.reads.changes()
         if self.active is not None:
             told = {value.path for value in self.active.values}
-            if told.isdisjoint(changes):  # the values are those of the trace again
+            if told.isdisjoint(changes):  # the reported values are as at the trace again
                 self.active = self._traced = None
             else:
                 self.active.calls += 1
@@ -621,10 +621,10 @@ class _Program:
         return self.active
 
     def _causes(self, call: CachedCall, changes: Changes) -> list[str]:
-        """Return the changed paths if two new traces agree, and differ from the old program.
+        """Return the changed paths if the function now gives another program, else an empty list.
 
-        The old program is the cached one, or after a report, that of the report. A function with
-        effects is not traced, and counts as another program.
+        Two new traces must agree, and differ from the cached program or, after a report, from the
+        reported one. A function with effects is not traced: its changed paths are returned.
         """
         named = self.reads.named(changes)
         if self.has_effects:
@@ -654,13 +654,13 @@ class _Function:
         self.programs = (*self.programs[1 - _MAX_PROGRAMS :], (weakref.ref(jaxpr), program))
 
 
-_MAX_PROGRAMS = 16  # maximum number of programs of a function
+_MAX_PROGRAMS = 16  # maximum number of programs kept of a function
 # The functions as the latest watch knows them, for a watch that begins after they were traced.
 _latest: WeakIdMap[_Function] = WeakIdMap()
 
 
 def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of a `StaleWatch` note its errors, except a `StaleReadError`, and go on."""
+    """Make a method of `StaleWatch` note its errors, and raise only a `StaleReadError`."""
 
     @functools.wraps(method)
     def noted(watch: "StaleWatch", *about: Any) -> Any:
@@ -675,18 +675,19 @@ def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-# A trace may take seconds, and a value such as the epoch may change at each call. So all traces of
-# a watch take at most these seconds, plus this share of the time since its start.
+# A trace may take seconds, and a value such as the epoch may change at each call. If earlier
+# changes of a value did not matter, later ones are checked only while all checks of the watch have
+# taken at most these seconds, plus this share of the time since the watch was made.
 _SECONDS, _SHARE = 2.0, 0.1
 
 
 class StaleWatch:
-    """Compares the values that functions read, from `start` to `stop` or as a context manager.
+    """A watch that compares what functions read, from `start` to `stop` or in a `with` block.
 
     **Arguments:**
 
-    - `on_report`: a function that gets each stale read. It may raise a `StaleReadError`, which the
-        call raises.
+    - `on_report`: a function that gets each stale read. If it raises a `StaleReadError`, so does
+        the cached call.
     - `on_problem`: a function that gets the text of each error of canonopt itself.
     """
 
@@ -748,8 +749,8 @@ class StaleWatch:
     def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
         """Compare what a call reads with the values of its cached program, and report a change."""
         __tracebackhide__ = True
-        # While one thread traces a function again, other threads go on, since the traced code may
-        # wait for them. Their next calls are compared.
+        # If another thread traces a function again, do not wait for it: the traced code may wait
+        # for this thread. The next call of this thread is compared.
         if not self._lock.acquire(blocking=False):
             return
         now = time.monotonic()
@@ -763,7 +764,7 @@ class StaleWatch:
                 if program is None:
                     users = users_call(*cached.call)[:3]
                     reads, reading = reads_of_call(*users), reading_of(*users)
-                    # The trace was not watched, so what it changed is not known.
+                    # The trace was not watched, so any store counts as an effect.
                     has_effects = reads.has_effects or reading.stores or _is_impure(reading)
                     program = _Program(reads, has_effects, _AT_CALL)
                 known.add(jaxpr, program)
@@ -776,7 +777,7 @@ class StaleWatch:
 
     @_noting
     def before_miss(self, _: Any, find_miss: Callable[[], Miss]) -> Callable[..., None] | None:
-        """Note what a function reads, and return `after_miss`; None for a library function."""
+        """Note what a function reads, and return `after_miss`; None if the function is ignored."""
         miss = find_miss()
         function = function_called(miss.jitted, miss.given[0])
         known = self._known(function)
@@ -788,7 +789,7 @@ class StaleWatch:
 
     @_noting
     def after_miss(self, noted: tuple[Any, ...], is_new: bool, jaxpr: Any) -> None:
-        """Note the program of a miss, or compare the values that an earlier program has read."""
+        """Note a newly traced program, or compare the values that an earlier program has read."""
         function, known, miss, reads, reading = noted
         if jaxpr is None:  # the trace has failed
             return
@@ -811,10 +812,10 @@ class StaleWatch:
 
 @contextlib.contextmanager
 def assert_not_stale() -> Iterator[None]:
-    """Raise in a cached call that goes on with a value that has changed since it was traced.
+    """Raise an error in a cached call that uses a value which has changed since the trace.
 
-    A jitted function reads its globals, captured variables and attributes when it is traced. A
-    cached call uses the values from then, whatever they are now, and says nothing.
+    A jitted function reads its globals, captured variables and attributes when it is traced. Cached
+    calls keep using these values, even after the values change, and JAX raises no error.
 
     ```python
     >>> import canonopt, jax, types
@@ -836,18 +837,19 @@ def assert_not_stale() -> Iterator[None]:
     ```
 
     canonopt finds the values to compare by the names in the code of the function, and of your
-    functions that it calls. If a value has changed, the function is traced again, apart from JAX's
-    caches. If the trace gives the same program, nothing is raised. A function that has effects (it
-    counts its runs, prints, reads a file) is not traced again, and raises nothing;
+    functions that it calls. If a value has changed, the function is traced again, without JAX's
+    caches. If the trace gives the same program, no error is raised. A function with effects (it
+    counts its runs, prints, or reads a file) is not traced again, and no error is raised:
     `compile_log(stale=True)` reports it as unconfirmed. A function that was traced before the block
     is compared with the values that it read in an earlier block, or else at its first call in this
     block.
 
-    This watches all threads. When it raises an error, the program has run, and its result is lost,
-    even if arguments were donated.
+    All threads are watched. When the error is raised, the program has already run: its result is
+    lost, and so are donated arguments.
 
     **Raises:** `StaleReadError`, an `AssertionError`, in the call. `UnsupportedVersionError` at the
-    start if JAX has changed so that canonopt cannot see cached calls.
+    start if JAX has changed so that canonopt cannot see cached calls. `CanonoptError` at the end if
+    canonopt failed to compare the values of a call.
     """
 
     def fail(report: StaleRead) -> None:

@@ -1,7 +1,7 @@
 """Let canonopt listen in this process, right after it has imported jax.
 
 `canonopt doctor` puts this folder into PYTHONPATH, so that each Python process that the command
-starts imports this module before anything else. A process may run a Python without canonopt.
+starts imports this module before anything else, even if its Python does not have canonopt.
 Nothing here raises or prints, and a process that does not import jax imports nothing more.
 """
 
@@ -74,9 +74,9 @@ class Stream:
 
 
 class Finder:
-    """Calls the function for a module once the other finders have fully imported the module.
+    """A finder that calls `functions[name]` once the module `name` is fully imported.
 
-    If canonopt imports the module, the call waits until canonopt is fully imported too.
+    If canonopt imports that module, the call waits until canonopt is fully imported, too.
     """
 
     def __init__(self, functions) -> None:
