@@ -118,7 +118,7 @@ def pytest_runtest_makereport(
 
 
 def _limits(item: pytest.Item, marker: str) -> dict[str | None, int]:
-    """Return limits by function name, and by None for all others. The nearest marker wins."""
+    """Return limits by function name; the key None is for all others. The nearest marker wins."""
     limits: dict[str | None, int] = {}
     for mark in item.iter_markers(marker):
         count, names = _arguments(mark)

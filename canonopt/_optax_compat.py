@@ -80,11 +80,11 @@ def is_optimizer(factory: Any) -> bool:
 
 
 def dtype_of(value: Any) -> Any:
-    """Return JAX's scalar type for a dtype given as `"bfloat16"`, an `np.dtype` or NumPy's type.
+    """Return JAX's scalar type for a dtype given as `"bfloat16"`, an `np.dtype` or a NumPy type.
 
-    Relies on Optax, which treats all spellings of a dtype alike, so that one dtype is one
-    configuration. Other values are returned unchanged, among them Python's `float`, which means
-    another dtype under `jax_enable_x64`.
+    Relies on Optax to treat all spellings of a dtype alike: they become one configuration.
+    Other values are returned unchanged. Python's `float` is one of these, because its dtype depends
+    on `jax_enable_x64`.
     """
     is_scalar_type = isinstance(value, type) and issubclass(value, np.generic)
     if is_scalar_type or isinstance(value, str | np.dtype):
@@ -98,7 +98,7 @@ def dtype_of(value: Any) -> Any:
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or for any other annotation a tuple of it alone."""
+    """Return the members of a union. For any other annotation, return `(annotation,)`."""
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return typing.get_args(annotation) if is_union else (annotation,)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 class CanonoptError(Exception):
     """Base class of the errors that canonopt raises.
 
-    The facts are attributes; an attribute that does not apply is `None`. `str(error)` is the
+    The attributes hold the details; an attribute that does not apply is `None`. `str(error)` is the
     problem and the fix. The fix has a line of its own if the problem has several lines.
 
     - `problem`: what happened.
@@ -27,7 +27,7 @@ class CanonoptError(Exception):
         before: str | None = None,
         after: str | None = None,
     ) -> None:
-        super().__init__(problem)  # pickle calls the class with this, then sets the attributes
+        super().__init__(problem)  # pickle calls the class with `problem`, then sets attributes
         self.problem, self.fix = problem, fix
         self.path, self.before, self.after = path, before, after
 
@@ -37,7 +37,7 @@ class CanonoptError(Exception):
 
 
 class ParameterError(CanonoptError, TypeError):
-    """A factory was called with a parameter that it does not have, or with a value it refuses."""
+    """A factory was given an unknown parameter or a wrong value, or a parameter is missing."""
 
 
 class ConfigError(CanonoptError, ValueError):
@@ -48,11 +48,11 @@ class ConfigError(CanonoptError, ValueError):
 
 
 class NotATransformationError(CanonoptError, TypeError):
-    """A value is not a gradient transformation."""
+    """The `optim` of `init_like_grads` is missing, or not a gradient transformation."""
 
 
 class NotAFactoryError(CanonoptError, TypeError):
-    """`canonical` was given a function that returns neither a transformation nor a schedule."""
+    """`canonical` was given a value from which it cannot make a function that builds specs."""
 
 
 class ConstantError(CanonoptError, TypeError):
@@ -60,7 +60,7 @@ class ConstantError(CanonoptError, TypeError):
 
 
 class DynamicSpecError(CanonoptError, TypeError):
-    """A number or a spec that may be traced was used where only a static one is allowed."""
+    """`dynamic` was given a wrong value, or the value of a traced hyperparameter is needed."""
 
 
 class LossError(CanonoptError, ValueError):
@@ -68,7 +68,7 @@ class LossError(CanonoptError, ValueError):
 
 
 class UnsettledStateError(CanonoptError, ValueError):
-    """No state exists whose structure and types an update preserves."""
+    """The update changes the structure or types of each state that `init_like_grads` has tried."""
 
 
 class UpdatesError(CanonoptError, ValueError):
@@ -88,7 +88,7 @@ class PlacementError(CanonoptError, ValueError):
 
 
 class HoistError(CanonoptError, TypeError):
-    """`hoist` was given a value that is not callable or, with `strict`, that it cannot compare."""
+    """`hoist` was given a value that is not callable, or, with `strict=True`, not comparable."""
 
 
 class ExcessError(CanonoptError, AssertionError):
@@ -100,7 +100,7 @@ class ExcessError(CanonoptError, AssertionError):
 
 
 class RecompileError(ExcessError):
-    """Something was traced or compiled inside of `no_recompiles`."""
+    """A function was traced or compiled inside of `no_recompiles`."""
 
 
 class UnknownFunctionError(CanonoptError, KeyError):
@@ -115,15 +115,15 @@ class StaleReadError(CanonoptError, AssertionError):
 
 
 class LimitError(CanonoptError, ValueError):
-    """An assertion on traces or compiles was given an invalid limit or mode."""
+    """An assertion on traces or compiles, or `keep_programs`, was given an invalid argument."""
 
 
 class NotJittedError(CanonoptError, TypeError):
-    """A function is not jitted."""
+    """`assert_max_compiles` was given a function that is not jitted."""
 
 
 class ProcessMismatchError(CanonoptError, AssertionError):
-    """Something is not the same in all processes: `before` in process 0, `after` in another."""
+    """A part of a value differs between processes: `before` in process 0, `after` in another."""
 
 
 class MissingProcessError(CanonoptError, RuntimeError):
@@ -146,7 +146,7 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
             f"Tested: {tested}.",
             f'Write: pip install "{tested}", or upgrade canonopt.',
         )
-        self.args = (name, package, version, tested, purpose)  # a pickle needs these
+        self.args = (name, package, version, tested, purpose)  # pickle calls the class with these
         self.name, self.package, self.version, self.tested = name, package, version, tested
 
 
@@ -158,7 +158,7 @@ class RecompileWarning(UserWarning):
 
 
 class Reason(NamedTuple):
-    """A reason not to compare a value, and a fix. `why` follows the value's name in a sentence."""
+    """A reason why a value cannot be compared, and a fix. `why` follows the name of the value."""
 
     why: str
     fix: str
@@ -171,7 +171,7 @@ class Incomparable:
         self.part, self.why, self.fix = part, why, fix
 
 
-# A `fix` is a sentence that names what to write. It is shown after `why`, and also by itself.
+# A `fix` is a whole sentence, since it is shown after `why` or by itself. It says what to write.
 NO_VALUE = Reason(
     "cannot be compared by value",
     "Create it once, at the top level of a module, or pass it as an argument.",
@@ -223,7 +223,7 @@ OLD_TRACE = Reason(
 
 
 def mutable(value: Any, is_of_library: bool) -> Reason:
-    """Return the reason not to compare an instance that may change."""
+    """Return the reason why an instance that may change cannot be compared."""
     kind = type(value).__qualname__
     why = f"is a {kind}, which may change"
     if is_of_library:
@@ -237,7 +237,7 @@ def mutable(value: Any, is_of_library: bool) -> Reason:
 
 
 def rebindable(name: str) -> Reason:
-    """Return the reason for a captured variable that bytecode may still store to."""
+    """Return the reason why a function that captures a rebindable variable cannot be compared."""
     return Reason(
         f"captures {name!r}, which a loop or an assignment may rebind",
         f"Assign {name} once, before the function is made, or make it a default: "
@@ -252,7 +252,7 @@ OF_LIBRARY = Reason(
 
 
 def impure(name: str) -> Reason:
-    """Return the reason for a name, such as `time.time`, that can give another value each time."""
+    """Return the reason why code that uses a name such as `time.time` cannot be compared."""
     fix = "Use it outside of the function, and pass the result as an argument."
     if name == "hash()":
         fix = "Leave __hash__ to a frozen dataclass, or pass the hash as an argument."
@@ -260,12 +260,12 @@ def impure(name: str) -> Reason:
 
 
 def not_loaded(name: str) -> Reason:
-    """Return the reason for a module that code imports when it runs, and that is not loaded yet."""
+    """Return the reason why code that imports a module not loaded yet cannot be compared."""
     return Reason(f"may import {name}, which is not loaded", "Import it at the top of the module.")
 
 
 def has_attributes(names: Any) -> Reason:
-    """Return the reason for a function or a partial on which attributes were set."""
+    """Return the reason why a function or partial with attributes cannot be compared."""
     return Reason(
         f"has attributes set on it ({', '.join(names)})",
         "Use a default or a captured variable instead.",

@@ -1,4 +1,4 @@
-"""Functions that build specs: `canonical` makes one from a factory, `catalogue` has Optax's."""
+"""Functions that build specs: `canonical` makes them from factories, `catalogue` lists Optax's."""
 
 import functools
 import importlib
@@ -28,8 +28,8 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a factory that builds the same spec whenever it is given the same configuration.
 
     Give `canonical` any function that returns an `optax.GradientTransformation` or a schedule, your
-    own or a third party's, or use `canonical` as a decorator. A function that is annotated with
-    `float` and so on keeps its signature for type checkers.
+    own or a third party's, or use `canonical` as a decorator. For type checkers, the result has the
+    annotated parameters of `function`.
 
     ```python
     >>> import canonopt, optax
@@ -65,9 +65,9 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     return register(function)
 
 
-# --- the catalogue: a function that builds specs for each factory of Optax ----------------------
+# --- the catalogue: for each factory of Optax, a function that builds specs ---------------------
 
-# Optax's namespaces with factories, keyed by the canonopt module that has the same names.
+# The modules of Optax that have factories, keyed by the canonopt module with the same names.
 _NAMESPACES = {
     "canonopt": optax,
     "canonopt.contrib": optax.contrib,
@@ -129,9 +129,9 @@ def names_of(module: str) -> list[str]:
 
 
 def find_in(module: str, name: str) -> Any:
-    """Return canonopt's object for a name of Optax. Modules use this function as `__getattr__`.
+    """Return canonopt's function if `name` is a factory of Optax, else Optax's object.
 
-    **Raises:** `AttributeError` if Optax does not have the name.
+    Modules use this function as `__getattr__`. Raises `AttributeError` if Optax lacks the name.
     """
     if name == "__all__":  # Optax lists its deprecated names only in `__all__`
         theirs = getattr(_NAMESPACES.get(module), "__all__", ())

@@ -68,7 +68,7 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
     # For a dict with keys or an order that a table would not keep.
     "dict": (_is(dict), lambda value: [[*pair] for pair in value.items()], dict),
     "dynamic": (
-        # Only a number that can be read: it is no tracer, and `eqx.partition` has not removed it.
+        # `numbers()` is None for a tracer, and for a number that `eqx.partition` has taken out.
         lambda value: isinstance(value, Dynamic) and value.numbers() is not None,
         Dynamic.numbers,
         dynamic,
@@ -87,7 +87,7 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
     "namedtuple": (
         lambda value: is_namedtuple(type(value)) and not is_transformation(value),
         lambda value: [type(value), value._asdict()],
-        # The class is not called, since data may only call factories.
+        # The class is not called, since reading data calls factories only.
         lambda data: tuple.__new__(data[0], [data[1][name] for name in data[0]._fields]),
     ),
 }
@@ -108,7 +108,7 @@ def _qualified_name(value: Any) -> str | None:
 
 @functools.cache
 def _known() -> tuple[dict[Any, Any], dict[int, str]]:
-    """Return the objects that data may name without a registry, by name; and their names, by id."""
+    """Return the objects that need no registry, keyed by name, and their names, keyed by id."""
     found: dict[Any, Any] = {}
     # `optax.tree` is before `optax.tree_utils`, which has other names for the same objects.
     modules = [m for m in vars(optax).values() if isinstance(m, types.ModuleType)]
@@ -136,7 +136,7 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
 
 
 def _one_of(value: Any) -> Any:
-    """Return one object for all callables that do the same as `value`; other values unchanged."""
+    """Return one object for all callables that do the same. Return other values unchanged."""
     return hoist(value) if callable(value) else value
 
 
@@ -144,10 +144,10 @@ def _one_of(value: Any) -> Any:
 
 
 class _Converter:
-    """Writes and reads values, with the names of Optax and of a registry that the caller passes.
+    """A writer and reader of values, which knows the names of Optax and of the caller's registry.
 
-    Names are looked up only in these two, so reading imports nothing, and calls only factories.
-    With `compares`, values without a name are written too, for a comparison in this process.
+    Reading looks up no other names, so it imports nothing, and calls only factories. With
+    `compares`, values without a name are written too, for a comparison in this process.
     """
 
     def __init__(self, registry: Registry, compares: bool = False) -> None:
@@ -159,7 +159,7 @@ class _Converter:
         self._objects = {_qualified_name(v): v for v in registry.values()} | registry
 
     def write(self, value: Any, path: str) -> Any:
-        """Return the data for a value. Raises `ConfigError` if it needs a name and has none."""
+        """Return the data for `value`. Raises `ConfigError` if it needs a name and has none."""
         kind = type(value)
         if kind in (bool, int, str) or (kind is float and math.isfinite(value)):
             return value
@@ -214,7 +214,7 @@ class _Converter:
         raise ConfigError(f"{path} is {value!r}, which has no name to write.", fix, path=path)
 
     def read(self, data: Any, path: str) -> Any:
-        """Return the value for data, which another version of Optax may have written."""
+        """Return the value that `data` describe. Raise any error as a `ConfigError` with a path."""
         try:
             return self._read(data, path)
         except ConfigError:
@@ -273,8 +273,8 @@ def _text(data: Any) -> str:
 def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]:
     """Return a spec as plain data, for a JSON, YAML or TOML file.
 
-    All parameters are written, defaults included. So a stored run stays the same if a later version
-    of Optax changes a default.
+    Defaults are written too, so a stored run stays the same if a later version of Optax changes a
+    default. Only defaults without a name, such as private functions of Optax, are left out.
 
     **Arguments:**
 
@@ -294,7 +294,7 @@ def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]
 
 
 def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
-    """Return the spec that `to_config` wrote as `data`: the same object, if nothing is dynamic.
+    """Return the spec that `to_config` wrote as `data`: the same object, if no number is traced.
 
     Reading does not import the names in the data, and calls only factories: Optax's, and those in
     the registry that `canonopt.canonical` returned.
@@ -350,10 +350,10 @@ def _plain(data: Any, path: str) -> Any:
 
 
 def fingerprint(spec: Source, *, registry: Registry = None) -> str:
-    """Return a digest of a spec that is the same in every process, on every host, in every run.
+    """Return a digest of a spec. Equal specs have the same digest on every host and in every run.
 
-    It is the SHA-256 of the data that `to_config` writes, without the version of Optax. Functions
-    count by their names, and not by their code.
+    The digest is the SHA-256 of the data that `to_config` writes, without the version of Optax.
+    Functions count by their names, and not by their code.
 
     **Arguments:**
 
@@ -410,8 +410,8 @@ def diff(a: Source, b: Source, *, registry: Registry = None) -> Differences:
     **Arguments:**
 
     - `a`, `b`: specs, or results of `to_config`.
-    - `registry`: names of functions, as for `to_config`. Functions without a name are the same if
-        `canonopt.hoist` returns one object for them.
+    - `registry`: names of functions, as for `to_config`. Functions without a name count as the
+        same if `canonopt.hoist` returns one object for them.
 
     **Returns:** a tuple of `Difference`s. Its `str` has one line for each.
     """
@@ -444,7 +444,7 @@ def _taken_apart(data: Any) -> tuple[Any, dict[str, Data]]:
 
 
 def _described(data: Data | None) -> str:
-    """Return data as short text: a spec as a call, names and constants bare, the rest as JSON."""
+    """Return data as short text: a spec as a call, a name or constant as it is, else JSON."""
     match data:
         case None:
             return "nothing"
@@ -488,7 +488,7 @@ def pydantic_schema(cls: type[Configured]) -> "CoreSchema":
 
 
 def _spec(data: Any, cls: type, registry: Registry) -> Any:
-    """Return `data` if it is a `cls` already, or else the `cls` that it describes."""
+    """Return `data` if it is an instance of `cls`, else the instance that the data describe."""
     spec = from_config(data, registry=registry) if hasattr(data, "keys") else data
     if isinstance(spec, cls):
         return spec

@@ -60,7 +60,7 @@ class Factory:
         self.function, self.name, self.module = function, name, module
         self.signature = FactoryParameters(function, name)
         self._of_optax = of_optax
-        # For the result of a factory of factories, such as `optax.inject_hyperparams`: that factory
+        # Set if another factory, such as `optax.inject_hyperparams`, returned `function`: that one
         # and its parameters. `function` then keeps arrays in the state, and passes other values on.
         self.made_by = made_by
         # True if users treat `builder` as a class, as they do `optax.MultiSteps`.
@@ -68,26 +68,26 @@ class Factory:
         self.makes_factories = of_optax and is_factory_of_factories(function)
         # Maps the key of a configuration to the internals of its spec.
         self.specs: Table[Internals] = Table()
-        # Maps a call as written to the internals of its spec, if the spec was built more than once.
-        # The next such call binds no arguments and reads no values.
+        # Maps the arguments of a repeated call to the internals of its spec, so that the next call
+        # with these arguments neither binds nor reads them.
         self.spellings: Table[Internals] = Table()
         self.classes: dict[Any, Any] = {}
         self.builder = _make_builder(self)
 
     @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """Return what a key has besides arguments: the function, if what it reads can change."""
+        """Return what is in each key: the function if what it reads can change, else nothing."""
         return (self.function,) if read((self.function,)).can_change else ()
 
     # --- building a spec --------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any], key: tuple) -> Any:
-        """Return the spec for a call with a new `key`. Remember the call if the spec is not new."""
+        """Return the spec for a call not in `spellings`. Add the call if the spec is not new."""
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
         # A remembered call keeps the specs among its arguments alive for longer than its own spec,
-        # so only a repeated call is remembered. No call is remembered if the factory reads changing
-        # values or makes a random key, which depends on a setting of JAX.
+        # so only a repeated call is remembered. No call is remembered if what the factory reads can
+        # change, or if the factory makes a random key, which depends on a setting of JAX.
         is_fixed = not self.held and _KEYS.isdisjoint(self.signature.parameters)
         if internals.is_rebuilt and is_fixed and all(map(_is_constant, values)):
             internals.has_zero |= 0.0 in values
@@ -95,7 +95,7 @@ class Factory:
         return spec
 
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
-        """Return the spec for parameters given by name, as `attrs.evolve` and pickle give them."""
+        """Return the spec with these `fields`. Other values are those of `current`, or defaults."""
         given = self.signature.from_fields(fields, current)
         self._check_no_iterator({n: v for n, v in given.items() if n not in fields})
         return self._spec_of(self.signature.differing(given, containers=True))
@@ -142,7 +142,7 @@ class Factory:
         return self.specs.setdefault(key, internals).spec  # another thread may be first
 
     def _as_meant(self, name: str, value: Any) -> Any:
-        """Return `value`, or for a dtype JAX's scalar type. Raise if a number is given as text.
+        """Return JAX's scalar type for a dtype, else `value`. Raise if a number is given as text.
 
         Optax would take the text "false" for `True`, and fail on "1e-3" only in the first update.
         """
@@ -202,7 +202,7 @@ class Factory:
         return factory_of(found_in(sys.modules.get(self.module), self.name)) is self
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters, without the defaults that pickle might copy, such as functions."""
+        """Return the parameters, without defaults that are not plain data, such as functions."""
         defaults = self.signature.defaults
         is_kept = lambda name, value: type(value) in _DATA or value is not defaults.get(name)  # noqa: E731
         return {name: value for name, value in parameters.items() if is_kept(name, value)}
@@ -246,7 +246,7 @@ def found_in(module: Any, name: str) -> Any:
 
 
 class NotGiven(enum.StrEnum):
-    """The default of `lr` in a signature. Configs may pass it on, and YAML turns it into text."""
+    """The default of `lr` in a signature: a string, so that a YAML file can pass it on."""
 
     NOT_GIVEN = "NOT_GIVEN"
 
@@ -319,7 +319,7 @@ def _as_class(build: Any) -> type:
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if a key may hold `value`: it never changes, nor refers to the key's own spec."""
+    """Return True if a key may hold `value`: it never changes or refers to the key's own spec."""
     if isinstance(value, Configured):
         known = internals_of(value)
         return known.watched is None and known.spec is not None
@@ -345,7 +345,7 @@ def register(
     module: str | None = None,
     of_optax: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function that builds specs in place of `function`, always the same object."""
+    """Return the function that builds specs in place of `function`: one for all equal functions."""
     name = name or str(getattr(function, "__qualname__", type(function).__name__))
     module = module or str(getattr(function, "__module__", "__main__"))
     reading = read((function,))
@@ -374,7 +374,7 @@ class FactoryParameters:
     """
 
     def __init__(self, function: Callable[..., Any], factory: str) -> None:
-        """Read the parameters of `function`. They must not have names of attributes of specs."""
+        """Read the parameters of `function`. Raise if one has the name of an attribute of specs."""
         self.factory = factory
         self.signature = signature_of(function)
         self.parameters = self.signature.parameters
@@ -472,8 +472,8 @@ class FactoryParameters:
     def differing(self, given: Mapping[str, Any], containers: bool = False) -> dict[str, Any]:
         """Return the values that differ from the defaults.
 
-        A list or a dict differs even from an equal default, which may change before a call reads
-        it. With `containers`, items are compared: the fields of a spec hold copies of the defaults.
+        A list or a dict differs from an equal default too, since the default may change before a
+        call reads it. With `containers`, the items are compared: a spec holds copies of defaults.
         """
         defaults = self.defaults
         return {
@@ -483,7 +483,7 @@ class FactoryParameters:
         }
 
     def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
-        """Build the error for a refused call, with Python's reason, or with an unknown name."""
+        """Build the error for a refused call. It names an unknown parameter, or gives `reason`."""
         unknown = next((name for name in given if name not in self.parameters), None)
         if unknown and not self.keywords:  # Python 3.13 would first name a missing argument
             reason = f"got an unexpected keyword argument {unknown!r}"

@@ -39,9 +39,9 @@ class Internals:
     made: Any
     # Reads again what the factory read, when the spec is traced; None if nothing can change.
     watched: Watched | None = None
-    # The values that `watched` reads: the function, if it is the user's, and its arguments.
+    # The values that `watched` reads: `held` of the factory, and the arguments.
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    # The spec, or the builder that a factory of factories made; None for a dynamic spec.
+    # The spec, or the builder that a factory of factories made; None for a spec with leaves.
     spec: Any = None
     # True if a table holds this object, so that another build finds the spec.
     is_interned: bool = False
@@ -62,7 +62,7 @@ class Internals:
         return result
 
     def check(self) -> None:
-        """Read again what the factory read. If it has changed, no later build finds this spec."""
+        """Read again what the factory read. After a change, the next build makes a new spec."""
         if self.watched is not None:
             self.watched.is_unchanged()
 
@@ -87,9 +87,9 @@ class Attribute:
 class Configured:
     """Base class of the specs of transformations and of schedules.
 
-    Specs are interned: there is one object for each configuration, as long as anything uses it. So
-    `==` and `hash` compare identities, a copy is the object itself, and unpickling finds the same
-    object again.
+    Specs without leaves are interned: there is one object for each configuration, as long as
+    anything uses it. So `==` and `hash` go by identity, a copy is the object itself, and unpickling
+    returns the same object.
     """
 
     __slots__ = ()
@@ -109,7 +109,7 @@ class Configured:
     def __setattr__(self, name: str, value: Any) -> None:
         from attrs.exceptions import FrozenInstanceError
 
-        error = FrozenInstanceError()  # attrs fixes the text of this error
+        error = FrozenInstanceError()  # attrs sets its text, so the advice is a note
         error.add_note(f"A spec cannot be changed. Write optim = optim.replace({name}=...).")
         raise error
 
@@ -140,7 +140,7 @@ class Configured:
         ```
 
         **Arguments:** the parameters to change, by name or by the paths that `hyperparameters`
-        lists. The new value is traced only if you write so:
+        lists. A new value is traced only if you wrap it, as in
         `replace(lr=canonopt.dynamic(3e-4))`.
 
         **Raises:** `ParameterError` for an unknown or ambiguous name.
@@ -220,7 +220,7 @@ class Configured:
             return ()
         if mode != "now":
             return known.roots
-        # All parts are read: two specs with equal schedules of Optax may differ only in identity.
+        # Two specs with equal Optax schedules are two objects, so the key has their parts instead.
         return (known.factory, known.build(), *self.parameters().values())
 
 
@@ -278,7 +278,7 @@ def _walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def find(spec: Configured, name: str) -> tuple[str, Any]:
     """Return the path that `name` stands for in `spec`, and the value there.
 
-    A name may be the end of a path, if only one path ends so; `lr` stands for `learning_rate`.
+    A name may be the end of a path, if no other path has this end; `lr` means `learning_rate`.
     """
     parts = dict(_walk(spec))
     # Between quotes, `lr` is a key of a dict, and stays.
@@ -504,7 +504,7 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
 
 
 def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
-    """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
+    """Return a frozen attrs class with a field for each parameter. attrs adds no methods to it."""
     parameters, defaults = factory.signature.parameters, factory.signature.defaults
     # The type of tyro's flag for each field. For `Any`, tyro takes the value's type.
     kinds: dict[str, Any] = {n: number_or_none(p.annotation) for n, p in parameters.items()}
