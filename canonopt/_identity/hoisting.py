@@ -43,8 +43,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     """Return one object for all callables that do the same as `fn`.
 
     `jax.jit` and `equinox.filter_jit` compare functions by identity. So a lambda, a closure, a
-    partial or a jitted function that is made again causes another trace. Hoisted, it is the same
-    object each time, like a function at the top level of a module.
+    partial or a jitted function that is made again causes another trace. `hoist` returns the same
+    object each time, as if the function were made only once, at the top level of a module.
 
     ```python
     >>> import canonopt, functools, jax
@@ -120,8 +120,8 @@ def _intern(fn: Any, reading: Reading, key: Hashable) -> Any:
     watched = Watched(reading, lambda: read((fn,)))
     guarded = _guarded(fn, watched) if reading.can_change else fn
     if guarded is fn:
-        # `fn` cannot change, or cannot check for changes. Share `fn` only if it reads no data. A
-        # change of code alone is safe: JAX compares classes, and notices that one is redefined.
+        # `fn` cannot change, or no copy can check for changes. Share `fn` only if it reads no data.
+        # If only its code can change, that is safe: JAX takes a redefined class for a new one.
         return fn if reading.reads_data else _callables.setdefault(key, fn)
     found = _callables.setdefault(key, guarded)
     if found is guarded:
@@ -163,7 +163,7 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 
 
 class _Guard:
-    """Wraps an importable function in a partial. The partial pickles if the function does."""
+    """A callable like the result of `_guarded_function`, but pickled as the function inside."""
 
     __wrapped__: Any
 
@@ -196,7 +196,7 @@ class _Guard:
 def described(
     fn: Any, found: Incomparable, as_text: Callable[[Any], str] | None = None
 ) -> tuple[str | None, str]:
-    """Return the path in `fn` to `found.part`, and a phrase that names the part."""
+    """Return the path in `fn` to `found.part` (None if it is `fn`), and a phrase for the part."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = (as_text or _text)(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."
@@ -269,8 +269,8 @@ def canonicalize(tree: T) -> T:
     shardings. Parts that do not change are not copied, and a part that is in two places, such as a
     tied layer, is still one object. `__init__` of modules is not called.
     """
-    # Keyed by id, so that one node in two places stays one object. Each entry keeps its node alive,
-    # so that no other object gets the id.
+    # The dict is keyed by id, so that a node in two places stays one object. Each entry keeps its
+    # node alive, so that no other object gets the id.
     return _walk({}, tree)
 
 
@@ -324,7 +324,7 @@ def hoisted_field(**kwargs: Any) -> Any:
 
 
 def _canonical(node: Any, walk: Callable[[Any], Any]) -> Any:
-    """Return the canonical form of a node; `walk` returns the one of each part."""
+    """Return what `canonicalize` returns for a node; `walk` does the same for its parts."""
     kind = type(node)
     if isinstance(node, jax.Array):
         return jax.lax.convert_element_type(node, node.dtype)
@@ -349,7 +349,7 @@ def _canonical(node: Any, walk: Callable[[Any], Any]) -> Any:
 
 
 def _pytree(node: Any, walk: Callable[[Any], Any]) -> Any:
-    """Return the canonical form of a leaf, or of a node of a registered pytree type."""
+    """Return what `canonicalize` returns for a leaf, or a node of a registered pytree type."""
     children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
     if jtu.treedef_is_leaf(structure):
         return hoist(node) if _is_function(node) else node

@@ -1,9 +1,9 @@
 """`Reader` walks over values and writes their key; `Reading` is the result.
 
-A key is a flat tuple: the type of a value and the number of its parts, then the parts. So no value
-is nested too deeply to be read. The *rule* of a type decides what its values add to the key. A rule
-is a function of the reader, the value and the `Mode`, in `rules` or `instances`. When in doubt, it
-adds more, or an object that equals no other.
+A key is a flat tuple: the type of a value and the number of its parts, then the parts. So values
+may be nested to any depth. The *rule* of a type decides what its values add to the key. A rule is a
+function of the reader, the value and the `Mode`, in `rules` or `instances`. A rule that cannot read
+a value completely adds an `object()`, which equals nothing else.
 """
 
 import abc
@@ -69,32 +69,32 @@ from .._python_internals.weak import known_by_identity, token_of
 #   mutable values that look alike now may differ later, so the identity counts as well.
 # - "live": code looks the value up in an object whose identity is in the key, as a global in its
 #   module. All code with this key looks in the same object, so the present content is enough.
-# - "now": a function that is traced right after it was read, or never, and the values it holds.
+# - "now": a function that is traced only right after this reading, and the values that it holds.
 #   Later changes do not matter, so the content is enough. The arrays become arguments: the function
 #   is traced as a copy with tracers in place of the arrays.
-# - "fixed": like "now", for a value that the copy does not take apart: arrays count by identity.
+# - "fixed": like "now", for a value that is not copied: the arrays in it count by identity.
 Mode: TypeAlias = Literal["given", "held", "live", "now", "fixed"]
 NOW = ("now", "fixed")
 
 
 def inside(mode: Mode) -> Mode:
-    """Return the mode of the parts of a function: the function holds them, even if it was given."""
+    """Return the mode for the parts of a function: the parts of a "given" function are "held"."""
     return "held" if mode == "given" else mode
 
 
 def fixed(mode: Mode) -> Mode:
-    """Return the mode of parts that `parts.Copy` keeps as they are, with their arrays."""
+    """Return the mode for parts that `parts.Copy` does not copy: "fixed" in place of "now"."""
     return "fixed" if mode == "now" else mode
 
 
-MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # the most objects in a reading, and items in its key
-_MAX_NOTES = 64  # the most `Incomparable`s that `note` adds: each check takes 0.1 ms
+MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # limits of a reading: objects, and items in its key
+_MAX_NOTES = 64  # the most `Incomparable`s that `note` adds: it takes 0.1 ms for each
 
 
 def exact(value: float, mode: Mode) -> Hashable:
-    """Return a number as an item of a key, exact where `==` is not: 0.0 == -0.0 and NaN != NaN.
+    """Return the key item of a float: it differs for 0.0 and -0.0, and equals itself for a NaN.
 
-    In the mode "given", all NaNs are equal. In other modes, their bits count: code sees the bits.
+    In the mode "given", all NaNs are equal. In other modes, NaNs differ if their bits do.
     """
     if value and value == value:
         return value
@@ -102,7 +102,7 @@ def exact(value: float, mode: Mode) -> Hashable:
 
 
 class HoldsArray(Exception):
-    """Raised for a value that is or contains an array, and so is neither compared nor interned."""
+    """An error for a factory's argument that is or contains an array, and so gets no key."""
 
 
 class _Mark:
@@ -110,7 +110,7 @@ class _Mark:
 
 
 SEEN, PENDING, IDENTITY, ARGUMENT, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(8))
-WHOLE = ""  # stands for all attributes, in place of the name of one
+WHOLE = ""  # stands for all attributes where the name of one is expected
 
 
 Rule: TypeAlias = "Callable[[Reader, Any, Mode], None]"
@@ -126,33 +126,33 @@ class Reading:
     can_change: bool = False  # whether reading the same values later can give another key
     reads_data: bool = False  # whether some of what can change is data, not only code
     stores: bool = False  # whether code may change something that exists before it runs
-    captures_arrays: bool = False  # whether parts that can be copied hold arrays
-    # Says which code may tell a tracer from an array without an error, or keep a tracer.
+    captures_arrays: bool = False  # whether an array was read in the mode "now"
+    # Says how code may tell a tracer from an array without an error, or keep a tracer. Else empty.
     tells_tracers: str = ""
-    # The parts that are likely to differ in another build, if `explain` is True.
+    # The parts that are likely to be other objects in another build. Empty unless `explain`.
     incomparable: list[errors.Incomparable] = dataclasses.field(default_factory=list)
     stops: int = 0  # how many parts at the start of `incomparable` come from `stop`
-    has_numpy: bool = False  # whether a NumPy array is read, which may change in place
+    has_numpy: bool = False  # whether a NumPy array was read: it may change in place
     # Whether code passes on an object that equals only itself, and that may change. The receiver,
     # such as an inner jit or `functools.lru_cache`, may cache a result for the object.
     passes_objects: bool = False
-    makes_sets: bool = False  # whether code may find or order objects by their identity
-    # Whether code may call another jit, which finds a trace by the non-array parts of arguments.
+    makes_sets: bool = False  # whether code may find or order objects by identity, as a set does
+    # Whether code may call a jitted function, which finds a trace by its arguments' static parts.
     has_inner_jit: bool = False
-    reads_dimensions: bool = False  # whether jaxtyping may compare dimensions with those of callers
+    reads_dimensions: bool = False  # whether jaxtyping may compare dimensions with a caller's
     hides_traces: bool = False  # whether JAX may trace functions that the program does not contain
     # The objects whose ids are in the key. The list keeps them alive, so that no id is reused.
     pinned: list[Any] = dataclasses.field(default_factory=list)
     # The objects that are read only once even if met twice, such as functions and instances, in the
     # order of the key. If two readings have equal keys, objects at the same index do the same.
     objects: list[Any] = dataclasses.field(default_factory=list)
-    # By id: each cell that library code rebinds, with the value that it had before the trace.
+    # Maps the id of each cell that library code rebinds to the cell and its value before the trace.
     rebound_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
     # `arrays`: the captured arrays whose values are not in the key, in order. `above`: the ids of
-    # `arrays` and of values that lead to them. Both are empty if a copy might behave differently.
+    # `arrays` and of values that lead to them. Both are empty if code may notice that it is a copy.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
-    # The ids of parts that code also reaches without the copy, for example through a global.
+    # The ids of values in a copied function that code also reaches in another way, as by a global.
     shared: set[int] = dataclasses.field(default_factory=set)
     # Maps the id of each instance to the names of its attributes that count, if not all of them do.
     by_name: dict[int, set[str]] = dataclasses.field(default_factory=dict)
@@ -177,9 +177,9 @@ class Reader:
     reads_any_attribute = False  # whether code reads attributes that it does not name
     changes_objects = _takes_remainders = _has_formats = _is_inner = False
     _constructs_any = False  # whether code may call the class of any instance
-    # The function that was read last. Values that its module has under a name are constant to it.
+    # The function that was read last: `stop` names it, and `note` leaves out what its globals hold.
     function: Any = None
-    refused_attributes: frozenset[str] = frozenset()  # attributes with which code reads files
+    refused_attributes: frozenset[str] = frozenset()  # code that names one may read a file
 
     def __init__(
         self,
@@ -198,10 +198,10 @@ class Reader:
             self.reading.rebound_cells = rebound_cells
         self.out: list[Hashable] = []  # the key
         self._pending: list[tuple[Any, Mode, str | None]] = []
-        # Maps the id of each value that was read to its index in `Reading.objects`, and its mode.
+        # Maps the id of each value that was read to its index in `Reading.objects` and first mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
         self._alive = self.reading.objects  # keeps the values alive, so that no id is reused
-        self.judged: dict[int, Any] = {}  # the stable values that were checked already, by id
+        self.judged: dict[int, Any] = {}  # by id, the values that `read_stable` has checked
         # The attributes that code names. The second set leaves out names that only libraries use.
         self.named: set[str] = set()
         self._named_in_code: set[str] = set()
@@ -209,15 +209,15 @@ class Reader:
         # with its index and the attributes already read. `_held`: ids of modules from `_add_held`.
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._held: set[int] = set()
-        # `_names_of`: by the id of each instance, the names that code has for it, with a dot for an
-        # attribute, and None if code also reaches it in another way. `_passed`: names whose values
+        # `_names_of`: maps the id of each instance to the names that code has for it: variables,
+        # attributes (with a dot), and None for any other way to it. `_passed`: names whose values
         # code passes on (see `Code.passed`). `_passing`: by class id, methods that pass on `self`.
         self._names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
         self._passing: dict[int, set[str]] = {}
         self._is_now = False  # whether `read` was given values in a mode of `NOW`
         # `_arrays`: the arrays that a copy of a function can replace, by id, with their index in
-        # the key. `_owners_of`: by the id of each part, the ids of the values that have the part.
+        # the key. `_owners_of`: maps the id of each part to the ids of the values that have it.
         self._arrays: dict[int, tuple[Any, int]] = {}
         self._owners_of: dict[int, list[int]] = {}
         self._current: Any = None  # the value that is being read
@@ -226,7 +226,7 @@ class Reader:
         self._constructed: set[int] = set()
 
     def read(self, **values: Iterable[Any]) -> Reading:
-        """Return the reading of `values`, which has a list of values for each mode."""
+        """Return the reading of `values`, which maps each `Mode` to the values to read in it."""
         self._is_now = bool(values.get("now") or values.get("fixed"))
         for mode, of_mode in values.items():
             for value in of_mode:
@@ -248,7 +248,7 @@ class Reader:
                 reading.tells_tracers = "its code may format a string with %"
         reading.captures_arrays = bool(self._arrays)
         above = leading_to(self._arrays, self._owners_of)
-        # Code that meets both an object and its copy can tell them apart.
+        # Code that meets both an object and its copy can tell them apart, so no array is replaced.
         if above and not (reading.tells_tracers or reading.shared & above):
             reading.above = above
             reading.arrays = [array for array, _ in self._arrays.values()]
@@ -289,7 +289,7 @@ class Reader:
     # --- methods that rules call --------------------------------------------------------------
 
     def add(self, value: Any, mode: Mode, name: str | None = None) -> None:
-        """Add one part of the value that is being read; `name` is the code's name for the part."""
+        """Add a value to the key; `name` is the variable or `.attribute` that code has for it."""
         kind = type(value)
         if kind in ATOMS:
             self.out += (kind, value)
@@ -356,7 +356,7 @@ class Reader:
         return True
 
     def add_identity(self, value: Any, reason: errors.Reason | None = None) -> None:
-        """Add the identity of `value`. If other builds have another object, `reason` says why."""
+        """Add the identity of `value`, and `note` the `reason` if one is given."""
         try:
             self.out += (IDENTITY, token_of(value))
         except TypeError:
@@ -366,7 +366,7 @@ class Reader:
             self.note(value, reason)
 
     def add_array(self, array: Any, mode: Mode) -> None:
-        """Add an array. In the mode "now", the array becomes an argument if possible."""
+        """Add an array by identity, or by its aval in the mode "now": it may become an argument."""
         if mode != "now":
             self.out.append(self._key_of_array(array))
             return
@@ -386,7 +386,7 @@ class Reader:
         return (IDENTITY, token_of(array))
 
     def enter_mutable(self, value: Any, mode: Mode, reason: errors.Reason) -> Mode:
-        """Add a mutable value's identity in the mode "held", and return the mode of its parts."""
+        """Record a mutable value, by identity if "held", and return the mode for its parts."""
         self.reading.can_change = self.holds_mutable = True
         if mode == "given":
             return mode
@@ -397,7 +397,7 @@ class Reader:
         return mode
 
     def note(self, value: Any, reason: errors.Reason) -> None:
-        """Note that another build is unlikely to have the same `value`."""
+        """Note, if `explain` was given, that another build is likely to have another `value`."""
         notes = self.reading.incomparable
         if self._explains and len(notes) < _MAX_NOTES and not is_constant_to(self.function, value):
             notes.append(errors.Incomparable(value, *reason))
@@ -412,13 +412,13 @@ class Reader:
             self.reading.stops += 1
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
-        """Return True if code in `value` reads data, even data that this reader has read."""
-        if self._is_inner:  # this reader serves an outer call, and reads all parts of `value`
+        """Return True if `value` may read data that can change, even data that was read already."""
+        if self._is_inner:  # this reader works for an outer call, and reads `value` for that call
             return False
         reader = Reader(self._rules, self._rule_for, self._takes_apart, self._explains)
         reader._is_inner = True
         reading = reader.read(**{inside(mode): (value,)})
-        self.reading.incomparable += reading.incomparable  # errors name parts before the whole
+        self.reading.incomparable += reading.incomparable  # reports name parts before the whole
         return reading.reads_data or not reading.is_comparable
 
     # --- names: globals, and attributes of modules and classes --------------------------------
@@ -482,7 +482,7 @@ class Reader:
     ) -> None:
         """Add a module that code reaches; `stop` if the code finds an impure library value there.
 
-        `variable`: the code's name for the module, or None; `imported`: names imported from it.
+        `variable`: the code's name for the module, or None; `imported`: the names taken from it.
         """
         self.out += (MODULE, token_of(module))
         if not is_library_module(module):
@@ -501,7 +501,7 @@ class Reader:
                 self._add_held(found)
 
     def _add_held(self, module: types.ModuleType) -> None:
-        """Add a module that an object holds or code passes on: code may read it under any name."""
+        """Add a module that an object holds or code passes on: any variable may refer to it."""
         self.out += (MODULE, token_of(module))
         if is_library_module(module):
             self._judge(self.function or module, module, module)
@@ -512,7 +512,7 @@ class Reader:
             self._owners[id(module)][2].clear()
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        """Add a library's `value` if it is data; `stop` at `function` if the value is impure."""
+        """Add a library's `value` if it is data. If it is impure, `stop` and name `function`."""
         if is_users_function(value):
             self.add(value, "live")  # somebody has put the function into the library
         elif type(value) in ATOMS or isinstance(value, float | tuple):
@@ -521,12 +521,12 @@ class Reader:
             self.stop(function, errors.impure(name))
         elif not (_is_code(value) or is_in_place(value) or typing.get_origin(value)):
             self.add(value, "live")  # data that a library keeps, as in `absl.flags.FLAGS`
-        if type(value) is types.ModuleType:  # code may read its attributes under any name
+        if type(value) is types.ModuleType:  # any variable may refer to the module
             self.add_owner(value)
         self.note_reached(value, is_builtin=module is builtins)
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
-        """Note what code can do with a value that it reaches, under whatever name."""
+        """Note what code can do with a value, whatever name the code has for the value."""
         self.named.update(_named_by(value))
         self.reads_any_attribute |= reflects(value)
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
@@ -572,8 +572,8 @@ class Reader:
         if not is_library_class(cls):
             self.out += (cls.__name__, cls.__qualname__, *map(token_of, cls.__mro__))
             self.out.append(cls.__flags__ & _FLAGS)
-            # A call of an enum finds the member in a table, to which `_add_value_alias_` adds. The
-            # table of a `Flag` grows by itself.
+            # `Color(1)` finds the member in a table, to which `_add_value_alias_` may add. Skip a
+            # `Flag`: any call may add to its table.
             if isinstance(cls, enum.EnumMeta) and not issubclass(cls, enum.Flag):
                 self.out.append(len(vars(cls).get("_value2member_map_", ())))
             functions = node_functions(cls)
@@ -605,7 +605,7 @@ class Reader:
         return any(name in self.named or name in _CALLED_UNNAMED for name in called)
 
     def _read_owners(self) -> bool:
-        """Add, for each owner, the attributes that code names by now; return True if any are new.
+        """Add the owners' attributes that code has named so far; return True if any are new.
 
         Bytecode does not say which object an attribute belongs to, so each name is looked up in
         each of the user's modules, classes and instances.
@@ -642,7 +642,7 @@ class Reader:
             self.add(namespace[name], mode, f".{name}")
 
     def _passes_methods(self) -> bool:
-        """Return True if code may pass on a method of an instance that counts by attributes."""
+        """Return True if code may pass on a method of an instance that `add_instance` queued."""
         for one in (self._owners[each][1] for each in self._names_of):
             bases = (vars(base) for base in type(one).__mro__ if base is not object)
             methods = {n for base in bases for n, v in base.items() if hasattr(v, "__code__")}
@@ -652,7 +652,7 @@ class Reader:
         return False
 
     def note_passed(self, cls: type) -> None:
-        """Record that code may pass on a user's object that may change."""
+        """Set `passes_objects` if `cls` is a user's class whose instances hash by identity."""
         is_by_identity = cls.__hash__ is object.__hash__
         self.reading.passes_objects |= is_by_identity and not is_library_class(cls)
 
@@ -702,7 +702,7 @@ class Reader:
 
 
 def _reached(value: Any, path: Iterable[str]) -> tuple[Any, Any]:
-    """Return the last module on a path from a value, and what the path leads to there."""
+    """Return the last module on a path of attributes from `value`, and what it has on the path."""
     holder = value
     for name in path:
         if type(value) is not types.ModuleType:
@@ -733,8 +733,8 @@ def _named_in_class(cls: type) -> frozenset[str]:
 def is_plain(cls: type) -> bool:
     """Return True for a user's class whose attributes are read only by code that names them.
 
-    Libraries read the fields of dataclasses, pytrees and subclasses of their own classes, and call
-    such classes.
+    Returns False for dataclasses, pytree types and subclasses of a library's class: libraries call
+    these classes, and read their attributes.
     """
     has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
     is_own = all(base in _BARE or not is_library_class(base) for base in cls.__mro__)
@@ -753,12 +753,12 @@ def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
 _REGISTRY = type(vars(abc.ABC)["_abc_impl"])
 LOGGERS = logging.Logger, logging.RootLogger
 _MESSAGES = "critical debug error exception fatal info log warn warning".split()
-# These methods may read attributes of a logger, besides its level, that code does not name.
+# Methods of a logger that may read attributes, besides its level, that code does not name.
 _OF_LOGGERS = frozenset(dir(logging.Logger)).difference(
     *(dir(object), _MESSAGES, ("isEnabledFor", "getEffectiveLevel"))
 )
 # These flags say if a class is abstract, and if `match` takes it for a sequence or a mapping. They
-# change if a class is registered, or if its abstract methods are set.
+# change if the class is registered, or if its `__abstractmethods__` are set.
 _FLAGS = inspect.TPFLAGS_IS_ABSTRACT | 1 << 5 | 1 << 6
 _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
 _CONSTRUCTORS = ("__init__", "__new__")
@@ -780,7 +780,7 @@ _CODE = (
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
 # JAX and Equinox functions of these names may use an earlier trace of a function that the program
-# does not contain. As names of attributes, only the first set counts: users may have the rest.
+# does not contain. As names of attributes, only the first set counts: users may use the others.
 _HIDE_TRACES_BY_NAME = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
 _HIDE_TRACES = _HIDE_TRACES_BY_NAME.union(
     "pmap piecewise filter_jit filter_pmap noinline export".split()

@@ -49,12 +49,12 @@ MAX_BYTES = 1 << 16  # a larger NumPy array is not read, and equals no other
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (original := noted(function, "__canonical_original__")) is not None:
-        if not reader.was_seen(function, mode):  # records it: a shared program may return it
+        if not reader.was_seen(function, mode):  # also records it: a program may return it
             reader.out.append("hoisted")
             reader.add(original, mode)
         return
     if attributes and (owner := noted(function, "__canonical_owner__")) is not None:
-        # A function that canonopt made counts by its name and its owner: for `update`, the spec.
+        # canonopt made this function: add its name and owner. The owner of an `update` is a spec.
         reader.out.append(function.__name__)
         reader.add(owner, fixed(inside(mode)))
         return
@@ -106,7 +106,7 @@ def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mo
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
     is_library = is_library_function(function)
-    own = code.stores if is_library else ()  # the variables that it may rebind when it is traced
+    own = code.stores if is_library else ()  # variables that library code may rebind in a trace
     rebindable_names = () if mode == "live" else rebindable_variables(function)
     for name, cell in cells_of(function):
         value: Any = cell.cell_contents if is_bound(cell) else UNBOUND
@@ -114,7 +114,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             reader.note_part(value)
             continue
         how = mode
-        # Skip a variable that a library rebinds, if it is None: `jax.vmap` has one for a mesh axis.
+        # Ignore that a library may rebind a variable which is still None, as `jax.vmap` does.
         if name in rebindable_names and not (value is None and name in own):
             reader.reading.reads_data = True
             if mode == "held":
@@ -124,7 +124,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 reader.add_identity(cell)
                 reader.note(function, errors.OF_LIBRARY if is_library else errors.rebindable(name))
         if mode in NOW and name in own:
-            # When traced, Optax's schedules turn captured ints into floats: the ints count.
+            # A trace of an Optax schedule may rebind an int to a float. The int is what counts.
             _, value = reader.reading.rebound_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.add_module(function, value, code, name)
@@ -159,7 +159,7 @@ def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) ->
 
 
 def _kept_on(wrapped: Any) -> set[str]:
-    """Return the attributes that JAX or canonopt has set on an inner function."""
+    """Return the names of attributes that JAX or canonopt set on `wrapped` and functions in it."""
     own = getattr(type(wrapped), "__captured_fields__", None)
     if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp):
         own = vars(wrapped).keys() - getattr(wrapped.__wrapped__, "__dict__", {}).keys()
@@ -203,7 +203,7 @@ def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _unless_stable(rule: Rule) -> Rule:
-    """Return a rule that reads stable values by identity, and all others once, by `rule`."""
+    """Return a rule that adds a stable value by identity, and reads any other once, by `rule`."""
 
     @functools.wraps(rule)
     def read(reader: Reader, value: Any, mode: Mode) -> None:
@@ -233,7 +233,7 @@ def read_partial_or_method(reader: Reader, value: Any, mode: Mode) -> None:
 def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
     """Read a function or a method that is written in C."""
     owner = value.__self__
-    # `__self__` is the module of a function in C, and the object of a method.
+    # `__self__` is the module of a function, and the object of a method.
     if owner is not None and not isinstance(owner, types.ModuleType):
         reader.out += (types.BuiltinFunctionType, value.__name__)
         reader.note_reached(value)
@@ -248,7 +248,7 @@ def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
 
 def read_descriptor(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out += (type(value), token_of(value.__objclass__), value.__name__)
-    if type(value) is not types.GetSetDescriptorType:  # for `__dict__`: flax.linen wraps it
+    if type(value) is not types.GetSetDescriptorType:  # ignore `__dict__`, which Flax wraps
         reader.note_reached(value)
 
 
@@ -302,7 +302,7 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _set_on(jitted: Any) -> list[str]:
-    """Return the attributes that were set or deleted on a result of `canonopt.jit`."""
+    """Return the names of attributes that were set on a result of `canonopt.jit`, or deleted."""
     if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` checks a `Jitted`
         return []
     plain: Any = types.SimpleNamespace()
@@ -358,7 +358,7 @@ def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
 
 
 def read_forward_ref(reader: Reader, value: typing.ForwardRef, mode: Mode) -> None:
-    """Read a forward reference; refuse one that is evaluated, or that names its module."""
+    """Read a forward reference; refuse one that has been evaluated or that names its module."""
     if value.__forward_evaluated__ or value.__forward_module__ is not None:
         reader.stop(value)
     elif not reader.was_seen(value, mode):
@@ -439,7 +439,7 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
         return
     kind = type(value)
     if kind is set and mode == "given" and [*set(value)] != [*value]:
-        # The factory gets the set itself: a copy has another order.
+        # A copy would have another order, so the factory gets the set itself, which may change.
         reader.stop(value, errors.CHANGES)
         return
     reader.out.append(kind)
@@ -499,7 +499,7 @@ def is_integer_scalar(array: jax.Array) -> bool:
 
 
 def read_node(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read an instance, which may be a node of a registered pytree type."""
+    """Read an instance; raise `HoldsArray` if it is "given" and has arrays among its leaves."""
     leaves = jtu.tree_leaves(value) if mode == "given" else ()
     if any(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
         raise HoldsArray
@@ -519,8 +519,8 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         kind, static = data
         reader.add_class(kind)
         # JAX compares `static` with the static data of an earlier call, which may have changed
-        # since. So mutable parts have the mode "held".
-        # For Equinox modules and JAX's sparse matrices, only the structure holds the containers.
+        # since. So mutable parts have the mode "held". For Equinox modules and JAX's sparse
+        # matrices, the outer tuple or dict is a new object each time, so its identity is left out.
         if is_module_class(kind) or kind.__module__.startswith("jax."):
             _read_static(reader, static)
         else:  # for a dict, `static` is a new list of its keys
@@ -531,7 +531,7 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _read_static(reader: Reader, static: Any) -> None:
-    """Read static data whose containers, tuples and dicts, only the structure holds."""
+    """Read static data: tuples and dicts by their parts, without identity, the rest as "held"."""
     if type(static) is tuple:
         reader.out.append(len(static))
         for part in static:
@@ -560,7 +560,7 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     if is_spec and is_now and parts and reader.was_seen(value, mode):
         return
     reader.out += (value.__canonical_key__("now" if is_now else mode), len(parts))
-    for part in parts:  # a copy of a spec replaces its arrays and inner specs
+    for part in parts:  # a copy of a spec replaces only its arrays and inner specs
         is_replaced = isinstance(part, jax.Array) or hasattr(type(part), "__canonicalized__")
         of_now: Mode = mode if is_replaced else "fixed"
         reader.add(part, of_now if is_now else "held")
