@@ -330,7 +330,7 @@ def _canonical(node: Any, walk: Callable[[Any], Any]) -> Any:
         return jax.lax.convert_element_type(node, node.dtype)
     if kind is jax.ShapeDtypeStruct:
         return node.update(weak_type=False) if node.weak_type else node
-    if hasattr(kind, "__canonicalized__"):  # a spec
+    if hasattr(kind, "__canonicalized__"):  # a spec, which is canonical already
         return node
     is_module = is_module_class(kind)  # mapped by attributes: static fields are not leaves
     if not (is_module or kind in _TREES or is_record(kind)):

@@ -129,7 +129,7 @@ class Reading:
     captures_arrays: bool = False  # whether an array was read in the mode "now"
     # Says how code may tell a tracer from an array without an error, or keep a tracer. Else empty.
     tells_tracers: str = ""
-    # The parts that are likely to be other objects in another build. Empty unless `explain`.
+    # The parts that each build is likely to make anew. Empty unless `explain`.
     incomparable: list[errors.Incomparable] = dataclasses.field(default_factory=list)
     stops: int = 0  # how many parts at the start of `incomparable` come from `stop`
     has_numpy: bool = False  # whether a NumPy array was read: it may change in place
@@ -148,8 +148,8 @@ class Reading:
     objects: list[Any] = dataclasses.field(default_factory=list)
     # Maps the id of each cell that library code rebinds to the cell and its value before the trace.
     rebound_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
-    # `arrays`: the captured arrays whose values are not in the key, in order. `above`: the ids of
-    # `arrays` and of values that lead to them. Both are empty if code may notice that it is a copy.
+    # `arrays`: the captured arrays that a copy of the function replaces, in the order of the key.
+    # `above`: the ids of these and of values leading to them. Both are empty if a copy may differ.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
     # The ids of values in a copied function that code also reaches in another way, as by a global.
@@ -198,7 +198,7 @@ class Reader:
             self.reading.rebound_cells = rebound_cells
         self.out: list[Hashable] = []  # the key
         self._pending: list[tuple[Any, Mode, str | None]] = []
-        # Maps the id of each value that was read to its index in `Reading.objects` and first mode.
+        # Maps the id of each value read to its index in `Reading.objects` and its first mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
         self._alive = self.reading.objects  # keeps the values alive, so that no id is reused
         self.judged: dict[int, Any] = {}  # by id, the values that `read_stable` has checked
@@ -386,7 +386,7 @@ class Reader:
         return (IDENTITY, token_of(array))
 
     def enter_mutable(self, value: Any, mode: Mode, reason: errors.Reason) -> Mode:
-        """Record a mutable value, by identity if "held", and return the mode for its parts."""
+        """Record a mutable value, with its identity if "held"; return the mode for its parts."""
         self.reading.can_change = self.holds_mutable = True
         if mode == "given":
             return mode
@@ -413,7 +413,7 @@ class Reader:
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
         """Return True if `value` may read data that can change, even data that was read already."""
-        if self._is_inner:  # this reader works for an outer call, and reads `value` for that call
+        if self._is_inner:  # this reader answers an outer call, for all that it reads
             return False
         reader = Reader(self._rules, self._rule_for, self._takes_apart, self._explains)
         reader._is_inner = True
@@ -559,7 +559,7 @@ class Reader:
         for base in (*cls.__mro__, *meta.__mro__):
             if is_library_class(base):
                 self.named.update(_named_in_class(base))
-                # Leave out `type`, a base of each metaclass, and `str` in an enum of strings.
+                # Skip `type`, a base of each metaclass, and `str` in an enum: it makes no string.
                 if base is not type and not (makes_text(base) and isinstance(cls, enum.EnumMeta)):
                     self.note_reached(base)
             else:
@@ -572,8 +572,8 @@ class Reader:
         if not is_library_class(cls):
             self.out += (cls.__name__, cls.__qualname__, *map(token_of, cls.__mro__))
             self.out.append(cls.__flags__ & _FLAGS)
-            # `Color(1)` finds the member in a table, to which `_add_value_alias_` may add. Skip a
-            # `Flag`: any call may add to its table.
+            # A call of an enum finds the member in a table, to which `_add_value_alias_` may add.
+            # Leave out a `Flag`: any call may add to its table.
             if isinstance(cls, enum.EnumMeta) and not issubclass(cls, enum.Flag):
                 self.out.append(len(vars(cls).get("_value2member_map_", ())))
             functions = node_functions(cls)
@@ -702,7 +702,7 @@ class Reader:
 
 
 def _reached(value: Any, path: Iterable[str]) -> tuple[Any, Any]:
-    """Return the last module on a path of attributes from `value`, and what it has on the path."""
+    """Return the last module on a path from `value`, and the attribute named next."""
     holder = value
     for name in path:
         if type(value) is not types.ModuleType:

@@ -124,7 +124,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 reader.add_identity(cell)
                 reader.note(function, errors.OF_LIBRARY if is_library else errors.rebindable(name))
         if mode in NOW and name in own:
-            # A trace of an Optax schedule may rebind an int to a float. The int is what counts.
+            # A trace of an Optax schedule may replace a captured int by a float. The int counts.
             _, value = reader.reading.rebound_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.add_module(function, value, code, name)
@@ -354,7 +354,7 @@ def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
     if value.metadata is not None or value.fields is not None or value.subdtype is not None:
         reader.add_identity(value, errors.NO_VALUE)
     else:
-        reader.out += (np.dtype, value.str, value.name)  # bfloat16 has the `str` of a raw dtype
+        reader.out += (np.dtype, value.str, value.name)  # `str` of bfloat16 is that of raw bytes
 
 
 def read_forward_ref(reader: Reader, value: typing.ForwardRef, mode: Mode) -> None:
