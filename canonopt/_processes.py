@@ -159,10 +159,10 @@ class Description:
     `[1]`, or a colon and the name of the part: `args[1].mask: captured variable 'x'`.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, taken_apart: Mapping[int, Any] = {}) -> None:
         self.parts: _Parts = {}
         # Values that were taken apart, by id. They stay alive, so no new object gets their ids.
-        self._taken_apart: dict[int, Any] = {}
+        self._taken_apart = dict(taken_apart)
         self._add("", value)
 
     def _add(self, path: str, value: Any) -> None:
@@ -200,7 +200,7 @@ class Description:
             return f"a {kind.__name__}", [*known.items(value), *options]
         if isinstance(value, set | frozenset):
             # The order of a set depends on the hash seed, so sort.
-            items = sorted(str(Description(item).parts) for item in value)
+            items = sorted(str(Description(item, self._taken_apart).parts) for item in value)
             return f"{kind.__name__} of {len(items)}: {', '.join(items)}", ()
         if isinstance(value, Mapping):
             text = f"{kind.__name__} with keys {', '.join(map(text_of, value))}"

@@ -519,27 +519,16 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         kind, static = data
         reader.add_class(kind)
         # JAX compares `static` with the static data of an earlier call, which may have changed
-        # since. So mutable parts have the mode "held". For Equinox modules and JAX's sparse
-        # matrices, the outer tuple or dict is a new object each time, so its identity is left out.
-        if is_module_class(kind) or kind.__module__.startswith("jax."):
-            _read_static(reader, static)
-        else:  # for a dict, `static` is a new list of its keys
+        # since. So mutable parts have the mode "held". The identity of an object that is new at
+        # each call is left out: of a dict's list of keys, and of a dict that JAX makes for a sparse
+        # matrix.
+        if type(static) is dict and kind.__module__.startswith("jax."):
+            reader.add_named(static, "held")
+        else:
             reader.add(tuple(static) if kind is dict else static, "held")
         children = node.children()
         out.append(len(children))
         pending += reversed(children)
-
-
-def _read_static(reader: Reader, static: Any) -> None:
-    """Read static data: tuples and dicts by their parts, without identity, the rest as "held"."""
-    if type(static) is tuple:
-        reader.out.append(len(static))
-        for part in static:
-            _read_static(reader, part)
-    elif type(static) is dict:
-        reader.add_named(static, "held")
-    else:
-        reader.add(static, "held")
 
 
 # --- the rule for a type ------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Functions that build specs: `canonical` makes them from factories, `catalogue` lists Optax's."""
 
+import contextlib
 import functools
 import importlib
 import sys
@@ -138,10 +139,8 @@ def find_in(module: str, name: str) -> Any:
         return sorted({*names_of(module), *theirs})
     if not name.startswith("_"):
         for namespace in (_NAMESPACES.get(module, optax), optax):
-            # Optax warns here if the name is deprecated.
-            found = getattr(namespace, name, in_place_of)
-            if found is not in_place_of:
-                return in_place_of(found)
+            with contextlib.suppress(AttributeError):
+                return in_place_of(getattr(namespace, name))  # Optax warns if it is deprecated
     problem = f"Neither {module} nor optax {optax.__version__} has {name!r}"  # Python adds a hint
     raise AttributeError(problem, name=name, obj=sys.modules[module])
 

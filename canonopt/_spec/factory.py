@@ -404,7 +404,7 @@ class FactoryParameters:
 
         Raises `ParameterError` for a call that Python would refuse.
         """
-        kwargs = self._without_alias(kwargs)
+        kwargs = self.without_alias(kwargs)
         try:
             for name in self.positional_only[len(args) :]:
                 if name in kwargs:  # Python 3.13 binds it to the parameter, and not to `**kwargs`
@@ -414,7 +414,7 @@ class FactoryParameters:
             given = (*self.positional[: len(args)], *kwargs)
             raise self._refused(str(error), given) from None
 
-    def _without_alias(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
+    def without_alias(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return `named` with `learning_rate` in place of `lr`, if `lr` is an alias."""
         if not self.has_alias or "lr" not in named:
             return named
@@ -443,12 +443,10 @@ class FactoryParameters:
 
         Raises `ParameterError` for an unknown name, or a missing parameter without a default.
         """
-        named = {**(current or {}), **self._without_alias(named)}
+        named = {**(current or {}), **self.without_alias(named)}
         given = {name: value for name, value in named.items() if name in self.parameters}
         if (missing := self._missing(given)) is not None:
-            # An unknown name is reported first: it may be a typo of the missing one.
-            names = given if self.keywords else named
-            raise self._refused(f"missing a required argument: {missing!r}", names)
+            raise self._refused(f"missing a required argument: {missing!r}", named)
         try:
             args, kwargs = self.unbind(given)
         except TypeError as error:  # the value of `*args` or of `**kwargs` has a wrong type
@@ -485,7 +483,8 @@ class FactoryParameters:
     def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
         """Build the error for a refused call. It names an unknown parameter, or gives `reason`."""
         unknown = next((name for name in given if name not in self.parameters), None)
-        if unknown and not self.keywords:  # Python 3.13 would first name a missing argument
+        unknown = None if self.keywords else unknown
+        if unknown:  # first, since it may be a typo of a missing one
             reason = f"got an unexpected keyword argument {unknown!r}"
         near = difflib.get_close_matches(unknown or "", self.parameters, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""

@@ -146,18 +146,23 @@ class Configured:
         **Raises:** `ParameterError` for an unknown or ambiguous name.
         """
         factory, old = self._factory, self.parameters()
-        new = {name: v for name, v in changes.items() if factory.signature.takes(name)}
+        named = {name: v for name, v in changes.items() if factory.signature.takes(name)}
+        new = factory.signature.without_alias(named)
         paths: dict[str, Any] = {}
-        for name in (name for name in changes if name not in new):
+        for name in (name for name in changes if name not in named):
             if (path := find(self, name)[0]) in paths:
                 problem = f"replace got two values for {path}."
                 raise ParameterError(problem, "Write only one of them.", path=path)
             paths[path] = changes[name]
-        if paths:
-            change = lambda path, value: paths.get(path, value)  # noqa: E731
-            made = {name: mapped(value, change, name) for name, value in old.items()}
-            new = {name: v for name, v in made.items() if v is not old[name]} | new
-        return factory.from_fields(new, old)
+        # `mapped` leaves the paths inside a part that it replaces.
+        change = lambda path, value: paths.pop(path, value)  # noqa: E731
+        kept = {name: value for name, value in old.items() if name not in new} if paths else {}
+        made = {name: mapped(value, change, name) for name, value in kept.items()}
+        for path in paths:
+            problem = f"replace got a value for {path}, and another for a part that it is in."
+            raise ParameterError(problem, "Write only one of them.", path=path)
+        changed = {name: v for name, v in made.items() if v is not old[name]}
+        return factory.from_fields({**changed, **new}, old)
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters by path, with those of specs inside this one: a dict to log.
