@@ -1,9 +1,9 @@
-"""Rules for the keys of classes and instances, and `register_constant`, a promise about them.
+"""Rules that read classes and instances for a key, and `register_constant`.
 
-An instance counts by value if its class says that its attributes do not change: a frozen
-dataclass, a frozen attrs class or an `equinox.Module`. Any other instance may change after it was
-read, so two that look alike now are not the same, unless the user promises that they do not
-change.
+An instance counts by value if its class says that the attributes do not change: a frozen
+dataclass, a frozen attrs class or an `equinox.Module`. Instances of any other class may change
+after they are read, so two that look alike now are not the same, unless the user has promised with
+`register_constant` that instances of the class do not change.
 """
 
 import dataclasses
@@ -40,9 +40,9 @@ def register_constant(
 def register_constant(cls: Any = None, key: Key | None = None) -> Any:
     """Promise that the instances of a class do not change after they are made.
 
-    Frozen dataclasses, frozen attrs classes and `equinox.Module`s need no promise. A mask or a
-    schedule that captures an instance of another class counts as the same only while it captures
-    the same object, unchanged. canonopt reads all of the instance again at each trace.
+    Frozen dataclasses, frozen attrs classes and `equinox.Module`s need no promise. Two masks or
+    schedules that capture an instance of any other class are the same only if they capture the
+    same object and it has not changed. canonopt reads the whole object again at each trace.
 
     ```python
     >>> import canonopt
@@ -122,9 +122,9 @@ _BASES = (object, types.SimpleNamespace, dict, list, tuple)
 
 @known_by_identity
 def _layout_of(cls: type) -> tuple[type | None, list[types.MemberDescriptorType]]:
-    """Return the base of `cls` in `_BASES`, which may hold items, and the slots of `cls`.
+    """Return the first class in the MRO of `cls` that is in `_BASES`, and the slots of `cls`.
 
-    The base is None if instances may keep state in C, hidden from Python.
+    Returns None and an empty list if instances may keep state in C, which Python cannot read.
     """
     base = next(base for base in cls.__mro__ if base in _BASES)
     slots = [
@@ -151,13 +151,13 @@ def _layout_of(cls: type) -> tuple[type | None, list[types.MemberDescriptorType]
 
 @known_by_identity
 def _is_frozen(cls: type) -> bool:
-    """Return True if `cls` declares that its instances do not change and compare by their fields.
+    """Return True if `cls` declares that instances do not change, and compares them by fields.
 
-    Instances with equal fields are then merged, so a class that declares less counts as mutable.
+    Such instances are the same if their fields are the same. Others count as mutable.
     """
     if is_module_class(cls):
         return True
-    # Not `getattr`, which also finds the parameters of a base class: a subclass need not be frozen.
+    # `getattr` would also find the parameters of a base class, but a subclass need not be frozen.
     dataclass = vars(cls).get("__dataclass_params__")
     if dataclass is not None:
         is_frozen = dataclass.frozen and dataclass.eq
@@ -171,7 +171,7 @@ def _is_frozen(cls: type) -> bool:
 
 @known_by_identity
 def static_fields(cls: type) -> tuple[str, ...]:
-    """Return the names of the static fields of a class of Equinox modules."""
+    """Return the names of the static fields of a subclass of `equinox.Module`."""
     fields = dataclasses.fields(cls)
     return tuple(field.name for field in fields if field.metadata.get("static", False))
 
@@ -180,8 +180,8 @@ def static_fields(cls: type) -> tuple[str, ...]:
 def _is_known_to_jax(cls: type) -> bool:
     """Return True for a class of JAX that is neither a pytree nor a dataclass.
 
-    JAX keeps data of such an instance elsewhere, by its identity: for example, the rules of a
-    primitive, or the value of a `jax.Ref`.
+    JAX keeps data about instances of such a class elsewhere, by their identity: for example, the
+    rules of a primitive, or the value of a `jax.Ref`.
     """
     is_of_jax = cls.__module__.startswith(("jax.", "jaxlib.")) and is_library_class(cls)
     has_fields = dataclasses.is_dataclass(cls)  # such as a `BlockSpec`, which users may change
@@ -189,7 +189,7 @@ def _is_known_to_jax(cls: type) -> bool:
 
 
 def state_of(cls: type) -> Literal["attributes", "slots"] | None:
-    """Return "attributes" or "slots", if instances of `cls` have all state there; else None."""
+    """Return "attributes" or "slots" if these hold all state of an instance of `cls`; else None."""
     base, slots = _layout_of(cls)
     if _promised.get(cls) is not None or _is_known_to_jax(cls) or base is not object:
         return None
@@ -218,24 +218,24 @@ def is_frozen_record(cls: type) -> bool:
 
 
 def is_sentinel(value: Any) -> bool:
-    """Return True for an `object()`, or an instance of a library's class that holds no values."""
+    """Return True if `value` is an `object()`, or is of a library's class and has no attributes."""
     cls = type(value)
     is_simple = is_library_class(cls) and state_of(cls) == "attributes"
     return cls is object or (is_simple and not attributes_of(value))
 
 
 def is_namedtuple(kind: type) -> bool:
-    """Return True if `kind` is a named tuple without attributes besides its fields."""
+    """Return True for a type of named tuples that have no attributes besides their fields."""
     return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not kind.__dictoffset__
 
 
 def is_record(kind: type) -> bool:
-    """Return True for a named tuple type or an optax transformation: its fields are its parts."""
+    """Return True for a type of named tuples or of Optax transformations."""
     return is_namedtuple(kind) or issubclass(kind, loaded("optax", "GradientTransformation"))
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """Return the attributes of an instance, whatever the `__getattribute__` of its class does."""
+    """Return the `__dict__` of an instance, or {}, without calling its `__getattribute__`."""
     try:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -279,7 +279,10 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _counts_by_attributes(reader: Reader, value: Any, mode: Mode) -> bool:
-    """Return True if only attributes that code names count, unless it passes the instance on."""
+    """Return True if an instance counts by those attributes that code names.
+
+    If code also passes the instance on, all of the attributes count.
+    """
     if not reader.is_by_name(value, mode):
         return False
     cls = type(value)
@@ -288,9 +291,9 @@ def _counts_by_attributes(reader: Reader, value: Any, mode: Mode) -> bool:
 
 
 def _read_of_jax(reader: Reader, value: Any) -> None:
-    """Read an object of JAX: by identity, with the functions that are set on it.
+    """Read an object of JAX by its identity and by the functions among its attributes.
 
-    Refuse a primitive: JAX keeps its rules elsewhere, and the rules may be the user's functions.
+    A primitive is not comparable: JAX keeps its rules elsewhere, and users may write such rules.
     """
     if isinstance(value, loaded("jax.extend.core", "Primitive")):
         reader.stop(value, HIDDEN)
@@ -320,8 +323,8 @@ def _read_state(reader: Reader, value: Any, base: type, mode: Mode) -> None:
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, reason)
         reader.note_passed(cls)
     if mode in ("given", "now") and is_module_class(cls):
-        # The leaves of a module have the mode of the module, as in a dict. But the caller may still
-        # hold an object in a static field, such as a list, and change the object.
+        # The leaves of a module have the mode of the module, as in a dict. But static fields may
+        # hold an object, such as a list, that the user can still change.
         names = static_fields(cls)
         static = {name: part for name, part in attributes.items() if name in names}
         reader.add_named(static, "held" if mode == "given" else "fixed", immutable=is_of_equinox)
@@ -338,7 +341,7 @@ def _read_state(reader: Reader, value: Any, base: type, mode: Mode) -> None:
         reader.add_all(base.__iter__(value), mode)
 
 
-# These attributes say where a Flax module is bound.
+# These attributes say where a Flax module is bound, and not what it computes.
 _OF_LINEN = frozenset(("parent", "scope", "_parent_ref", "_id", "_state"))
 
 
@@ -373,9 +376,9 @@ def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
-    """Read a logger's levels, whether it is disabled, and the attributes of it that code names.
+    """Read a logger's levels, whether it is disabled, and those attributes that code names.
 
-    As with `print`, a program does not depend on where a message goes.
+    Handlers do not count: as with `print`, a program does not depend on where a message goes.
     """
     levels = value.getEffectiveLevel(), value.manager.disable
     reader.out += (*levels, value.disabled)

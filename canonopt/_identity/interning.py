@@ -1,11 +1,11 @@
 """`read` and `read_call` give values a key, and `Table` finds the one object for a key.
 
-Two values are the same exactly if their keys are equal: only keys decide this in canonopt. What is
+Two values are the same if and only if their keys are equal: nothing else decides this. What is
 in a key *counts*. Types count (`1`, `1.0` and `True` differ), and so does every bit of a number.
 Containers and pytrees count by type, structure and leaves. Functions count by their code and all
 that it reads: defaults, and the present values of captured variables and of the globals that the
 code names. A mutable object counts by identity *and* by its present content. When in doubt, two
-values are not the same: a missed merge costs a compile, a wrong merge trains another model.
+values are not the same: a needless difference costs a compile, a missed one trains another model.
 
 A key is made of plain values, of ids of objects that the values hold, and of tokens. A token is a
 number that only one object ever gets. A key keeps no object alive, except the specs in a function
@@ -40,17 +40,17 @@ def read(
     max_words: int = MAX_WORDS,
     rebound_cells: dict[int, Any] | None = None,
 ) -> Reading:
-    """Return the key of some values, with other facts about the values.
+    """Return the `Reading` of some values: their key, and other facts about them.
 
     **Arguments:**
 
-    - `held`: values that something, such as a function, refers to for good.
+    - `held`: values that something, such as a function, keeps a reference to.
     - `given`: values that are the arguments of a factory.
-    - `now`: functions that are traced next, if possible as copies with tracers for their arrays.
+    - `now`: functions that are traced next, if possible copied with tracers for captured arrays.
     - `beside`: other values, which are read like those in `now`, but are never copied.
     - `explain`: whether to collect the parts that are likely to differ in another build.
     - `max_words`: the most items of the key. Values with a larger key are not comparable.
-    - `rebound_cells`: an earlier result's `rebound_cells`, whose values replace the present ones.
+    - `rebound_cells`: those of an earlier reading. The cells count with the values they had then.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
@@ -72,11 +72,11 @@ def read_call(
     explain: bool = False,
     max_words: int = MAX_WORDS,
 ) -> Reading:
-    """Read a function that is traced now, and find captured arrays that can become arguments.
+    """Return the `Reading` of a function that is about to be traced, or was just traced.
 
-    Their values are not in the key: `parts.Copy` copies `fn` with tracers in their places.
-    `beside` has other values to read, such as static arguments. `before` is the result from before
-    the trace, if this call reads `fn` again after the trace. The rest is as for `read`.
+    `Reading.arrays` has the captured arrays that can become arguments. Their values are not in the
+    key. `beside` has other values to read, such as static arguments. `before` is the reading from
+    before the trace, if there was a trace. The other arguments are those of `read`.
     """
     cells = None if before is None else before.rebound_cells
     options: dict[str, Any] = {"explain": explain, "max_words": max_words, "rebound_cells": cells}
@@ -94,7 +94,7 @@ def read_call(
 def keeps_state(code: Any) -> bool:
     """Return True if `code`, kept by a program, reads data that may change before the next run.
 
-    Also returns True if `code` holds a tracer that stands for a captured array.
+    Also returns True if `code` cannot be read, for example because it holds a tracer.
     """
     reading = read(beside=(code,))
     for value in reading.objects:
@@ -124,7 +124,7 @@ _TELLS = (
     "array as an argument, also where a method reads it from self."
 )
 
-# While a program holds a constant made from a NumPy array, JAX uses the array's old values.
+# While a program holds a constant made from a NumPy array, new traces get its old values, too.
 NUMPY = (
     "it reads a NumPy array, which may change in place. Write {} before the function is made, or a "
     "tuple of Python numbers if a shape needs them."
@@ -134,13 +134,13 @@ KEEPS = (
     "reads what can change. Pass that as an argument, or capture a number or a tuple."
 )
 
-# Maps each function to why `jit` does not share its program, for reports. For a method, the key
-# is the instance, with reasons by method name, because each access makes another bound method.
+# For reports: maps each function to the reason why `jit` does not share its program. For methods,
+# maps the instance to reasons by method name, because each access makes another bound method.
 _reasons: WeakIdMap[dict[str, str]] = WeakIdMap()
 
 
 def note_not_shared(fn: Any, reason: str) -> None:
-    """Note why a function runs a program of its own. `reason` follows "is new each time: "."""
+    """Record why a function runs its own program. Reports add `reason` to "is new each time: "."""
     owner, name = _holder_of(fn)
     with contextlib.suppress(TypeError):  # `owner` cannot be weakly referenced
         _reasons.set(owner, {**(_reasons.get(owner) or {}), name: reason})
@@ -163,10 +163,10 @@ T = TypeVar("T")
 
 
 class Table(Generic[T]):
-    """Holds for each key one *anchor*, for as long as something else keeps that anchor alive.
+    """A mapping from each key to one weakly referenced object, the *anchor* of the key.
 
-    An anchor is an object that can be weakly referenced. A spec cannot, because it is a tuple, so
-    its `Internals` stand for it: the two refer to each other, and live equally long.
+    A spec is a tuple and cannot be weakly referenced, so the anchor is its `Internals`: the two
+    refer to each other, and live equally long.
 
     `clear_caches` empties the table, unless `stays` is True.
     """
@@ -184,7 +184,7 @@ class Table(Generic[T]):
         return None if entry is None else entry()
 
     def setdefault(self, key: Hashable, anchor: T) -> T:
-        """Return the object for `key`: the earlier one if still alive, otherwise `anchor`."""
+        """Return the anchor of `key`, which becomes `anchor` if there is none."""
         return refer(self._entries, key, anchor)[0]
 
     def discard(self, key: Hashable, anchor: T) -> None:
@@ -207,8 +207,8 @@ cleared: weakref.WeakSet[Any] = weakref.WeakSet()
 def clear_caches() -> None:
     """Forget all specs, hoisted callables, and programs of `canonopt.jit`.
 
-    The next build makes a new object, which JAX traces and compiles again, even if an equal one
-    was built before. So a test that counts traces does not depend on the tests before it:
+    Specs and callables that are built later are new objects, which JAX traces and compiles again,
+    even if equal ones exist. So a test that counts traces does not depend on earlier tests:
 
     ```python
     >>> import canonopt
@@ -220,8 +220,8 @@ def clear_caches() -> None:
     ```
 
     Specs that are in use continue to work, but are not returned again. `clear_caches` also frees
-    the memory of programs that `canonopt.jit` keeps for functions that are gone. To discard all
-    compiled programs, call `jax.clear_caches()`.
+    the memory of programs that `canonopt.jit` keeps for deleted functions. To discard all compiled
+    programs, call `jax.clear_caches()`.
     """
     for table in list(cleared):
         table.clear()
@@ -231,7 +231,7 @@ def clear_caches() -> None:
 
 
 class Watched:
-    """Removes an object from its table if a value that was read for its key has changed.
+    """A check that removes an object from its table if a value in the object's key has changed.
 
     A key describes its object only as long as the values that were read do not change. So they are
     read again whenever the object is traced. If a value has changed, the new program does not match

@@ -1,4 +1,4 @@
-"""Take values apart and rebuild them, by the table of kinds that `Graph` and `Copy` use.
+"""Take values apart, and rebuild them with other parts.
 
 `kind_of` finds the `Kind` of a value: how to list its parts, and how to make a value like it with
 other parts. `Graph` collects all values that can be reached through parts. `Copy` copies a function
@@ -25,7 +25,7 @@ from .._python_internals.rebinding import captured_by, is_bound
 from .instances import attributes_of, is_record, slots_of, state_of, static_fields
 from .reader import ATOMS, UNBOUND, Reading, leading_to
 
-MAX_NODES = 100_000  # the most nodes of a graph: finding so many takes 0.2 s
+MAX_NODES = 100_000  # the most nodes of a `Graph`: to find this many takes 0.2 s
 Fresh = Callable[[types.CellType], types.CellType]
 
 
@@ -33,12 +33,12 @@ Fresh = Callable[[types.CellType], types.CellType]
 class Kind:
     """Functions that take values of one kind apart and make them again.
 
-    - `items`: returns the parts, each with a description for an error message, or with its place.
+    - `items`: returns pairs of a label and a part. A label is a description, an index or a key.
     - `make_whole`: makes a value like the first argument, with other parts in the same order.
         Raises `TypeError` if the value cannot be copied.
-    - `begin`, `fill`: make a value that may lead back to itself: `begin` makes it empty, and `fill`
-        puts its parts in. `begin` also takes a function that maps each captured variable (a cell)
-        to the cell that the new value captures.
+    - `begin`, `fill`: replace `make_whole` for values that may contain themselves. `begin` makes an
+        empty value, and `fill` puts the parts in. `begin` also takes a function that maps each
+        captured variable (a cell) to the cell that the new value captures.
     """
 
     items: Callable[[Any], Iterable[tuple[Any, Any]]]
@@ -79,7 +79,7 @@ def closure_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _function_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    if noted(function, "__canonical_owner__") is None:  # `update` of a spec has no parts
+    if noted(function, "__canonical_owner__") is None:  # a function of a spec has no parts
         yield from closure_items(function)
         for name, part in vars(function).items():
             yield "wrapped function" if name == "__wrapped__" else f"attribute {name!r}", part
@@ -134,7 +134,7 @@ def _make_jitted(jitted: Any, parts: Sequence[Any]) -> Any:
 
 
 def _make_record(record: Any, parts: Iterable[Any]) -> Any:
-    # Not the constructor of the class, because the class may override it.
+    # The class may override its constructor.
     made = tuple.__new__(type(record), parts)
     if attributes := getattr(record, "__dict__", None):
         vars(made).update(attributes)
@@ -190,14 +190,14 @@ _DICT = Kind(
     fill=lambda made, value, parts: made.update(zip(value, parts, strict=True)),
 )
 _PARTIAL = Kind(_partial_items, _make_partial)
-# Not `iter`, because the class may override `__iter__`.
+# `tuple.__iter__`, because the class may override `__iter__`.
 _RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), _make_record)
 _SPEC = Kind(  # a spec has leaves if a number in it is traced
     lambda value: enumerate(_flat_spec(value)[0]),
     lambda value, parts: jtu.tree_unflatten(_flat_spec(value)[1], parts),
 )
 _JITTED = Kind(lambda value: [("jitted function", value.__wrapped__)], _make_jitted)
-_HOISTED = Kind(  # a copy is the function inside, without a check: the values were just read
+_HOISTED = Kind(  # a copy is the function inside, which checks no values: they were just read
     lambda value: [("function", noted(value, "__canonical_original__"))],
     lambda value, parts: parts[0],
 )
@@ -248,7 +248,7 @@ def callable_kind(value: Any) -> Kind:
     return (kind_of(value) if isinstance(value, of_function) else None) or ATTRIBUTES
 
 
-# --- all that a value leads to --------------------------------------------------------------------
+# --- graphs and copies ----------------------------------------------------------------------------
 
 
 def takes_apart(value: Any) -> bool:
@@ -262,7 +262,7 @@ class Graph:
     def __init__(self, root: Any) -> None:
         # Keyed by id: the dict also keeps the objects alive, so that no id is reused.
         self.nodes: dict[int, Any] = {}
-        # Maps the id of each part to the ids of the values that have it.
+        # Maps the id of each part to the ids of the values that it is a part of.
         self.owners_of: dict[int, list[int]] = {}
         pending = [root]
         while pending and len(self.nodes) < MAX_NODES:
@@ -270,7 +270,7 @@ class Graph:
             if id(value) in self.nodes:
                 continue
             self.nodes[id(value)] = value
-            # A callable that a library has under a name holds no object of the user's.
+            # A callable that a library's module has under a name holds no object of the user's.
             kind = None if callable(value) and is_stable(value) else kind_of(value)
             for part in reversed(kind.parts(value) if kind else ()):
                 if type(part) not in _WITHOUT_PARTS:
@@ -287,19 +287,19 @@ def _is_of(value: Any, cls: type) -> bool | None:
 
 
 class Copy:
-    """Copies a function to `made`, with `others`, such as tracers, for the arrays it captures.
+    """A copy of a function, `made`, with `others`, such as tracers, in place of captured arrays.
 
     Only values that lead to one of `reading.arrays` are copied, and no original changes. If two
     functions share a captured variable, their copies share one, too.
 
     Raises `TypeError` if a value that leads to an array is not found or cannot be copied, if code
-    may meet both the value and its copy, or if `isinstance` tells an array from its replacement.
+    may reach both the value and its copy, or if `isinstance` tells an array from its replacement.
     """
 
     def __init__(self, fn: Any, reading: Reading, others: Sequence[Any]) -> None:
         replaced = [*zip(reading.arrays, others, strict=True)]
         pairs = {type(array): (array, other) for array, other in replaced}.values()
-        # An abstract class may have registered a class, or look at its name or its attributes.
+        # An abstract class may tell an array from a tracer by a registered type, or by attributes.
         for cls in reading.objects:
             is_abstract = isinstance(cls, abc.ABCMeta)
             if is_abstract and any(
@@ -318,7 +318,7 @@ class Copy:
         self.made = self._copy(fn)
 
     def is_unchanged(self) -> bool:
-        """Return True if each copy of a function, container or instance has the parts it got."""
+        """Return True if each copied function, container and instance still has the same parts."""
         return all(_is_same([*kind.items(made)], then) for made, kind, then in self._filled)
 
     def _copy(self, value: Any) -> Any:

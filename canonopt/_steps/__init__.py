@@ -3,12 +3,12 @@
 - `jit` lets functions that do the same share one program. Read `jitting`, then `programs` (finds
   the program for a call), `templates` (results that hold objects of one call) and `old_traces`
   (functions of which JAX may use an old trace).
-- `filter_jit` does the same and acts like `equinox.filter_jit`. Read `filter_jitting`, then
+- `filter_jit` shares programs, too, and acts like `equinox.filter_jit`. Read `filter_jitting`, then
   `partition`, which takes the arrays out of modules.
 - `init_like_grads` makes a state so that the second step is neither traced nor compiled again, and
   `grads_like` cuts a model to the leaves that get a gradient. Read `init`.
-- `apply_updates` adds updates to a model and keeps its types. Read `leaves`, which also finds and
-  converts the types and shardings of leaves, as for a restore.
+- `apply_updates` adds updates to a model and keeps the types of its leaves. Read `leaves`, which
+  also finds and converts types and shardings, for example to restore a checkpoint.
 
 Only `leaves` is imported with this package. The other modules need Equinox and `jax.extend`, which
 add settings to those that JAX compares at each call. If `apply_updates` imported them during the

@@ -77,7 +77,7 @@ class JittedFunction(Generic[P, T]):
         return functools.partial(jit, **self.__captured_options__), (self.__wrapped__,)
 
     def __deepcopy__(self, _: Any) -> "JittedFunction[P, T]":
-        return copy.copy(self)  # as with `jax.jit`, a copied trainer keeps the original's method
+        return copy.copy(self)  # as with `jax.jit`, the user's function is not copied
 
     def __repr__(self) -> str:
         return f"canonopt.jit({self.__wrapped__!r})"
@@ -108,7 +108,7 @@ def jit(fn: Callable[P, T], /, **options: Any) -> JittedFunction[P, T]: ...
 def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     """Jit a function as `jax.jit` does, with one program for all functions that do the same.
 
-    `jax.jit` knows a function by identity. So a step that is made inside of a `fit()` is traced and
+    `jax.jit` compares functions by identity. So a step that is made inside of `fit()` is traced and
     compiled at each call of `fit()`. With `canonopt.jit`, the step runs the same program as long as
     it does the same. The arrays that it captures are arguments of the program.
 
@@ -131,8 +131,8 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     `self.lr` gets another program. If something cannot be read, the function counts as a new one
     each time it is made, as in `jax.jit`.
 
-    A function that changes what it reads while it is traced, asks a captured array for its value,
-    or reads a NumPy array is traced each time it is made, as with `jax.jit`. Reports say why.
+    As with `jax.jit`, a function is traced each time it is made if it reads a NumPy array, or if
+    its trace needs the value of a captured array or changes what it reads. Reports say why.
 
     **Arguments:**
 
@@ -140,7 +140,7 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     - `options`: the options of `jax.jit`.
 
     **Returns:** a function like those of `jax.jit`, with the methods `lower`, `trace`, `eval_shape`
-    and `clear_cache`. A call of such a method ends the sharing: later calls act as with `jax.jit`.
+    and `clear_cache`. Calling one of them ends the sharing: later calls act as with `jax.jit`.
 
     **Raises:** the errors of `jax.jit`, and `DeletedArrayError` if a captured array was deleted or
     donated, since the program holds no copy of the array.

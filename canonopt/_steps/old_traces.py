@@ -2,7 +2,7 @@
 
 `jax.lax.cond`, `jax.checkpoint`, an inner `jax.jit` and others trace a function once. JAX finds
 that trace by the function object, and uses it even if a value that the function reads has changed.
-A new function object with the same code is traced anew, with the new value. So the two must not
+A new function object with the same code is traced with the new value. So the two functions must not
 share a program. A `Reading` has the key of the values that a function reads, and lists the objects
 among them.
 """
@@ -26,22 +26,22 @@ _UNKNOWN = "<unknown>"  # in place of `file:line` for a callable object, for whi
 
 
 class _Uncounted(dict[int, Any]):
-    """Keeps out of keys the values of closure cells that library code rebinds in a trace."""
+    """A `rebound_cells` that gives each cell the value None, because a trace may rebind it."""
 
     def setdefault(self, key: int, default: Any = None) -> Any:
         return None, None
 
 
 def note_call(fn: Any) -> bool:
-    """Record the values that a function reads now; return False if they have ever differed."""
+    """Record the values that a function reads now; return False if they have ever changed."""
     return _note(fn, _key_of(fn))
 
 
 def note_calls(reading: Reading, max_words: int = MAX_WORDS) -> None:
     """Record the values that each function in a reading reads now: JAX may trace any of them.
 
-    Once their keys have `max_words` items, record None (any values) for the other functions:
-    without a limit, 100 hooks that each lead to all of a large trainer took 8 s.
+    Once the keys have `max_words` items in total, record None for the other functions, as for
+    changed values: without a limit, 100 hooks that each lead to all of a large trainer took 8 s.
     """
     words = 0
     for function, place in map(_traced, reading.objects):
@@ -52,17 +52,17 @@ def note_calls(reading: Reading, max_words: int = MAX_WORDS) -> None:
 
 
 def _key_of(fn: Any) -> tuple[Hashable, ...]:
-    # `now` compares arrays by type if possible: methods read only attributes that their code names.
+    # For methods and callable objects, arrays count by type if possible; otherwise by identity.
     is_whole = isinstance(fn, types.FunctionType | functools.partial)
     how: dict[str, Any] = {"beside" if is_whole else "now": (fn,)}
     return read(**how, rebound_cells=_Uncounted()).key
 
 
 def _note(fn: Any, key: tuple[Hashable, ...] | None) -> bool:
-    """Record the key of what a function reads, or None; return False if it has ever differed."""
+    """Record the key of what a function reads, or None; return False if it has ever changed."""
     now = None if key is None else hash(key)
     try:
-        # JAX takes two bound methods of one object and one function for the same function.
+        # To JAX, all bound methods of one object and one function are the same function.
         is_method = isinstance(fn, types.MethodType)
         owner, name = (fn.__self__, token_of(fn.__func__)) if is_method else (fn, None)
         known = _first.setdefault(owner, {})
@@ -77,9 +77,9 @@ def _note(fn: Any, key: tuple[Hashable, ...] | None) -> bool:
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """Return the indices, in `reading.objects`, of functions of which JAX may keep a trace.
 
-    `places` has the `file:line` of each inner function that the program shows. If an inner jit may
-    hide its trace, or if a place is unknown, every function of the reading counts. Readings with
-    equal keys have the same indices, even if an equal function is defined elsewhere.
+    `places` has the `file:line` of each inner function in the program. If an inner jit may hide its
+    trace, or if a place is unknown, the result has every function of the reading. The indices are
+    also right for other readings with an equal key, even if their functions have other places.
     """
     hides = reading.hides_traces or _UNKNOWN in places
     objects = reading.objects if places or hides else ()
@@ -89,7 +89,7 @@ def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
 
 
 def has_old_trace(inside: Collection[int], reading: Reading) -> bool:
-    """Return True if JAX may have an old trace of the function at one of the indices `inside`."""
+    """Record what the functions at the indices `inside` read; return True if it ever changed."""
     return not all([note_call(_traced(reading.objects[i])[0]) for i in inside])
 
 

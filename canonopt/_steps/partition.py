@@ -1,11 +1,11 @@
 """Cut pytrees into arrays and a static rest, and remember how modules were cut.
 
-`cut` is for the arguments of a call, `Output` for its result. Modules that came out of a call, or
-went into one, are known by identity, so their leaves are not collected again. That is sound only
-for a module that cannot change: it consists of frozen modules, tuples, arrays and immutable values.
-Any other module, for example one with a list, is cut anew each time. A NumPy array that is changed
-in place stays the same array. `object.__setattr__` on a module goes unnoticed, except if it changes
-`__class__`, as reloaders such as IPython's `%autoreload` do with live objects.
+`cut` is for the arguments of a call, `Output` for its result. A module that a call returned, or
+that went into two calls, is recognized by identity, and its leaves are not collected again. Such a
+module cannot change: it consists of frozen modules, tuples, arrays and immutable values. Any other
+module, for example one with a list, is cut at each call. If a NumPy array changes in place, the
+next call gets the new values. If `object.__setattr__` changes a module, calls use the old
+attributes, except for `__class__`, which reloaders such as IPython's `%autoreload` replace.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ _MAX_EQUAL = 64
 
 
 class HoldsStatic:
-    """Lets `_identity` make keys of functions from the exact values in `static`."""
+    """Base class of objects that count in keys by the exact values in `static`, not by `==`."""
 
     __slots__ = ()
     static: Static
@@ -58,7 +58,7 @@ class _StaticModule(HoldsStatic):
     def __init__(self, static: Static) -> None:
         self.static = static
         self._hash: int | None = None
-        # Some equal objects. A program that holds one keeps all alive: `_Known.static` is weak.
+        # Some equal objects, which live as long as this one. `_Known.static` refers to each weakly.
         self._equals: tuple[_StaticModule, ...] = ()
 
     def __hash__(self) -> int:
@@ -116,9 +116,9 @@ def _is_module(node: Any) -> bool:
 
 @attrs.frozen(eq=False)
 class _Place:
-    """Stands for an array in an output, and has its index among the arrays."""
+    """A placeholder for an array in an output: the index of the array."""
 
-    __canonicalized__ = True  # compared by value, like the outputs that hold it
+    __canonicalized__ = True  # so that templates keep it as it is
     number: int
 
 
@@ -193,8 +193,8 @@ def _modules_in(module: Any) -> list[Any]:
                 return []
         else:
             children, static = level
-            # A named tuple must be a library's: a reloader replaces other classes, and a tuple,
-            # unlike a module, takes no weak reference by which that could be noticed.
+            # A named tuple must be a library's, because a reloader may replace a class of the user.
+            # That is noticed only for modules: tuples take no weak references.
             is_named = static is type(node) and is_library_class(static)
             is_tuple = node is None or type(node) is tuple or is_named
             if not (is_tuple or (_is_module(node) and _is_frozen(node) and _is_constant(static))):
@@ -209,7 +209,7 @@ _flatten_one_level = jtu.default_registry.flatten_one_level
 
 
 def _is_frozen(module: Any) -> bool:
-    # Try to set an attribute: `__init__` may be running, or the class may let any code set it.
+    # Set an attribute to its own value: only a frozen module outside of `__init__` raises an error.
     try:  # `contextlib.suppress` would be slower, at each call
         for name, value in attributes_of(module).items():
             setattr(module, name, value)
@@ -259,7 +259,7 @@ class Output:
         self.may_fail = may_fail
 
     def with_structure(self, structure: tuple[Any, ...]) -> "Output":
-        """Return an output of the same program whose structure holds other objects."""
+        """Return an output of the same program, with another structure."""
         return Output(structure, self.may_fail)
 
     @functools.cached_property
@@ -267,8 +267,8 @@ class Output:
         """Return a generated function that builds the result, with a line for each node.
 
         A loop over the 86 nodes of a 25-layer MLP with adam takes 1.3 times as long. A module gets
-        all of its attributes at once, which takes half as long as unflattening it, and is known
-        from then on.
+        all of its attributes at once, which takes half as long as unflattening it. From then on,
+        `cut` recognizes the module.
         """
         treedef, *leaves = self.structure
         tree = treedef.unflatten(leaves)

@@ -1,11 +1,11 @@
-"""One program for all functions that do the same: which call may run which program.
+"""Find the program that a call may run: functions that do the same share one.
 
-`Calls` runs the calls of one function object. The first call with arguments of a kind (their types,
-structure and static values) reads the function and the static values. The reading (`Reading`) has
-their key, and the objects and arrays that they hold. The program is looked up by this key: a result
-of `jax.jit` for the function, with the captured arrays as an argument. A program has one trace, so
-a function runs the trace of another function only after that lookup. A function that cannot be
-shown to do the same as another runs as under `jax.jit`.
+`Calls` runs the calls of one function object. The *kind* of a call is the types, structure and
+static values of its arguments, and JAX's settings. The first call of a kind reads the function and
+the static values. The result, a `Reading`, has their key, and the objects and arrays that they
+hold. By this key, canonopt looks up a `Program`: a result of `jax.jit` that takes the captured
+arrays as an argument. It has only one trace, so a function gets the trace of another only by this
+lookup. A function that cannot be compared with others runs as under `jax.jit`.
 """
 
 import functools
@@ -73,8 +73,8 @@ class Program:
     """A result of `jax.jit` that has one trace, and takes a function's captured arrays as well."""
 
     bytes = 0  # the size of its constants
-    inside: tuple[int, ...]  # indices in `Reading.objects` of functions that JAX may have traced
-    template: Any  # its output's structure, as `template_of` returns it
+    inside: tuple[int, ...]  # indices in `Reading.objects`, as `traced_inside` returns them
+    template: Any  # the structure of its output, as `template_of` returns it
 
     def __init__(self, jitted: FunctionToJit, structure: Any, pinned: list[Any]) -> None:
         mark = self.mark = object()
@@ -116,7 +116,7 @@ class Program:
 
 def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return the function and the arguments that `jax.jit` would get without a shared program."""
-    jitted = _thread.jitted  # of the last call in this thread, the one that misses JAX's cache
+    jitted = _thread.jitted  # of the innermost call in this thread, which misses JAX's cache
     named = {name: arg for name, arg in kwargs.items() if name != CAPTURED}
     return jitted.wrapped, (*args, *jitted.beside), named
 
@@ -184,7 +184,7 @@ class _Use:
         __tracebackhide__ = True
         array = self._committed
         if array is not None and not is_with_any(array, _arrays_in(args, kwargs)):
-            return _UNTRACED  # the arguments are on other devices
+            return _UNTRACED  # no argument is committed to the array's devices
         outer, _thread.jitted = _thread.jitted, jitted
         try:
             result = self.program.call(*args, **self.captured, **kwargs)
@@ -226,8 +226,8 @@ def is_debugging() -> bool:
 class Calls:
     """The calls of one function object.
 
-    Its programs are found by what `jax.jit` compares: types of arrays, structure, and static values
-    by type and `==`. So calls of one function hit and miss as with `jax.jit`.
+    A call finds its program by what `jax.jit` compares: the types of arrays, the structure, and
+    static values by type and `==`. So the calls of one function find programs as with `jax.jit`.
     """
 
     __slots__ = ("__weakref__", "_by_kind", "_last", "_steady", "is_plain")
@@ -235,10 +235,10 @@ class Calls:
     def __init__(self) -> None:
         self._by_kind: dict[Hashable, _Use] = {}
         self._last: _Use | None = None
-        # If the last two calls ran the same program, it is tried first: that is faster than to look
-        # the program up by the arguments, but costs 0.8 ms if it fails.
+        # The program that the last two calls both ran, else None. To try it first is faster than a
+        # lookup by the arguments, but costs 0.8 ms if it has no trace for the arguments.
         self._steady: _Use | None = None
-        self.is_plain = False  # True if `jax.jit` runs the calls with new kinds of arguments
+        self.is_plain = False  # True if `jax.jit` runs all calls of new kinds
 
     def __call__(self, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
@@ -254,7 +254,7 @@ class Calls:
     def _looked_up(
         self, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Return the program and the call's result; None twice if `jax.jit` is to run the call."""
+        """Return the program and the result; (None, None) if `jax.jit` has to run the call."""
         __tracebackhide__ = True
         if (self.is_plain and not self._by_kind) or is_debugging():
             return None, None
@@ -277,7 +277,7 @@ class Calls:
     def _started(
         self, kind: Any, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Find a shared program for the first call of a kind, or trace one, and run it."""
+        """Find or trace a program for the first call of a kind. Returns as `_looked_up` does."""
         __tracebackhide__ = True
         avals, structure, static, _ = kind
         fn, options = jitted.fn, jitted.options
@@ -298,7 +298,7 @@ class Calls:
         if reason is not None:
             note_not_shared(fn, reason)
         if reason is not None or not reading.is_comparable:
-            # Outside of the context, JAX also uses the traces that it made inside.
+            # JAX uses traces of the context outside of it, too: 0 records None for all functions.
             note_calls(reading, 0 if context else MAX_WORDS)
             return None, None
         donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
@@ -335,7 +335,7 @@ class Calls:
             return None, None
         while len(self._by_kind) >= MAX_KINDS:
             self._by_kind.pop(next(iter(self._by_kind)), None)
-        # Kept before its first run, which may raise an error.
+        # Keep the program before its first run, which may raise an error.
         use = self._by_kind[kind] = _Use(program, captured, output)
         result = use(jitted, args, kwargs)
         if result is not _UNTRACED:
@@ -344,9 +344,9 @@ class Calls:
         return self._started(kind, jitted, args, kwargs) if is_shared else (None, None)
 
     def jaxpr_of(self, jitted: FunctionToJit, args: tuple[Any, ...]) -> Any:
-        """Return the traced program that a call with these arguments has just run.
+        """Return the jaxpr of the program that a call with these arguments has just run.
 
-        Raises `NotTraced` if JAX has forgotten it.
+        Raises `NotTraced` if JAX has forgotten the trace.
         """
         use = self._last
         with unwatched():  # reports count only the user's own calls
@@ -355,7 +355,7 @@ class Calls:
             return use.program.call.trace(*args, **use.captured).jaxpr
 
     def end_sharing(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Let `jax.jit` run each later call that has no program, because it traces `fn` now."""
+        """Let `jax.jit`, which is about to trace `fn`, run each later call that has no program."""
         note_calls(read_call(fn, (*args, *kwargs.values())))
         self.is_plain = True
 
@@ -363,13 +363,13 @@ class Calls:
         return len(self._by_kind)
 
     def clear(self) -> None:
-        """Forget the programs and look for no others, so that the function is traced again."""
+        """Forget the programs. `jax.jit` runs the later calls, and so traces the function again."""
         self._by_kind.clear()
         self._last, self._steady, self.is_plain = None, None, True
 
 
 def _kind_of(jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the facts about a call that `jax.jit` compares to find a trace."""
+    """Return the types, structure, static values and settings by which JAX finds a trace."""
     statics = jitted.statics | {i + len(args) for i in jitted.statics if type(i) is int and i < 0}
     given = (*enumerate(args), *sorted(kwargs.items()))
     static = tuple((place, type(arg), arg) for place, arg in given if place in statics)
@@ -386,9 +386,9 @@ _known: WeakIdMap[dict[Hashable, Any]] = WeakIdMap()
 def known_of(
     owner: Any, key: Hashable, options: dict[str, Any], make: Callable[[], Known]
 ) -> Known:
-    """Return the first result of `make` for an object, a key and options.
+    """Return the first result of `make` for an owner, a key and options, while the owner lives.
 
-    So a function that is jitted again finds its programs, as long as the object lives.
+    So a function that is jitted again finds its programs.
     """
     leaves, structure = jtu.tree_flatten(options)
     try:
@@ -448,9 +448,9 @@ def _trace(
     else:
         program.template = template
         return None, tracing.output
-    # If arrays are captured, copied or new objects may hold tracers of this trace, so `jax.jit`
-    # traces again. It does not if this trace has changed the user's objects, unless the output has
-    # new objects.
+    # If arrays are captured, copied or new objects may hold tracers of this trace: drop it, and let
+    # `jax.jit` trace again. But if the trace has changed the user's objects, and the output has no
+    # new objects, keep the trace: a second trace would change the user's objects again.
     is_left = bool(reading.arrays) and (is_same or template is None)
     return reason, None if is_left else tracing.output
 
@@ -496,8 +496,8 @@ _ENTERED = (
     "it is called inside of {}, a context that canonopt cannot compare between calls. Make the "
     "function once."
 )
-# A static argument that equals only itself would live as long as its program, which no later call
-# would find, unless a module has the argument under its name.
+# A program keeps its static arguments alive. If one of them equals only itself, and no module has
+# it under its name, no later call is likely to find the program.
 _STATIC = (
     "a static argument equals only itself. Let the function capture it, or give its class __eq__ "
     "and __hash__."

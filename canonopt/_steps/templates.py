@@ -1,8 +1,8 @@
 """The structure of a function's result, without the objects that belong to one call.
 
 Functions share a program even if their arguments hold different objects that do the same, such as a
-lambda in a model. A template has a slot in the place of each such object; filled with the objects
-that were read for another function, it is the structure of that function's result.
+lambda in a model. A template has a slot in place of each such object. Filling the slots with the
+objects that were read for another function gives the structure of that function's result.
 """
 
 import enum
@@ -23,7 +23,7 @@ from .._python_internals.namespaces import is_stable
 
 @attrs.frozen
 class _Slot:
-    """Stands for one of the objects that were read, and has its index in `Reading.objects`."""
+    """A placeholder for one of the objects that were read: its index in `Reading.objects`."""
 
     place: int
 
@@ -33,9 +33,9 @@ class _Other(Exception):
 
 
 def template_of(structure: Any, objects: Sequence[Any]) -> Any:
-    """Return a structure with a `_Slot` for each object that belongs to one call.
+    """Return `structure` with a `_Slot` in place of each part that is in `objects`.
 
-    Returns None if the structure holds a mutable object or a function that is not in `objects`.
+    Classes and immutable parts stay. Returns None if any other part is mutable or a function.
     """
     places = {id(value): i for i, value in enumerate(objects)}
 
@@ -56,7 +56,7 @@ def template_of(structure: Any, objects: Sequence[Any]) -> Any:
 
 
 def filled(template: Any, objects: Sequence[Any]) -> Any:
-    """Return the structure of a template, with these objects in the slots."""
+    """Return the structure of a template, with `objects` in its slots."""
     return _swapped(template, lambda v: objects[v.place] if type(v) is _Slot else v)
 
 
