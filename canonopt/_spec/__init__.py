@@ -1,16 +1,18 @@
 """Specs: Optax transformations and schedules, with one object for each configuration.
 
 A factory is a function that returns a transformation or a schedule. `canonical` turns a factory
-into a function that builds specs. A `Dynamic` is a hyperparameter that is a traced leaf of its
-spec; the module `dynamic_spec` is imported when a spec holds one. The types of specs are `Spec`,
-`ScheduleSpec` and their base `Configured`. `internals_of` returns the `Internals` of a spec: its
-factory, the factory's result and so on. `names_of` lists the names that a module of canonopt has
-from Optax, `find_in` returns the object for such a name, and `catalogue` has canonopt's functions
-for Optax's factories. `replace_in_optax` is for tools that put canonopt in Optax's place. The
-module `config` writes, reads and compares specs as plain data; it is imported on first use.
+into a function that builds specs: `_identity.read` turns the configuration into a key, the factory
+is called once for each key, and a table holds the spec weakly.
 
-`_identity.read` turns a configuration into a key. The factory is called once for each key, and a
-table holds the spec weakly. Read `factory` first, then `spec`.
+- `Spec` and `ScheduleSpec` are the types of specs, and `Configured` is their base class.
+- `internals_of` returns the `Internals` of a spec: its factory, the factory's result and so on.
+- `Dynamic` is a hyperparameter that is a traced leaf of its spec.
+- `catalogue` returns canonopt's functions for Optax's factories. `names_of` lists the names that a
+  module of canonopt has from Optax, and `find_in` returns the object for such a name.
+- `replace_in_optax` replaces Optax's functions by canonopt's.
+
+Read `factory` first, then `spec`. Two modules are imported on first use: `dynamic_spec`, for specs
+with traced leaves, and `config`, which writes, reads and compares specs as plain data.
 """
 
 from .builders import canonical as canonical

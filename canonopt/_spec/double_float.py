@@ -5,7 +5,7 @@ four of its seven digits if `b2` is 0.9999. So numbers that a factory computes f
 alone are computed as doubles, and rounded where they meet an array.
 
 A program takes a double as a *double float*: three float32 numbers, which together hold its 53
-bits. The program joins them to one float64. XLA has float64 whatever `jax_enable_x64` says: the
+bits. The program joins them into one float64. XLA has float64 whatever `jax_enable_x64` says: the
 option only decides the dtype that JAX gives to a Python number.
 
 ```
@@ -29,8 +29,8 @@ import numpy as np
 DoubleFloat: TypeAlias = tuple[Any, Any, Any]
 
 # `rest` and `tail` are multiplied by these factors: XLA flushes subnormal numbers to zero, and
-# the `rest` of 1e-35 would be subnormal. The factors are the same for all numbers, so that halving
-# all leaves of a number halves the number.
+# without the factor, the `rest` of 1e-35 would be subnormal. The factors are the same for all
+# numbers, so that halving all leaves of a number halves the number.
 _REST, _TAIL = 2.0**24, 2.0**48
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
@@ -61,12 +61,12 @@ def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
         # The small parts are added first: their sum is exact, and only the last addition rounds.
         total = _value_as_double(value, xp) + (rest / _REST + tail / _TAIL)
         # -0.0 + 0.0 is 0.0, so a zero is taken from `value`, with its sign.
-        # A map over all leaves, such as `jnp.log`, may make a small part NaN: `value` is then used.
+        # If code maps `jnp.log` over all leaves, a small part may become NaN: `value` is then used.
         return xp.where(xp.isfinite(total) & (total != 0), total, single)
 
 
 def _value_as_double(value: Any, xp: ModuleType) -> Any:
-    """Return `value` as float64, but zero if subnormal: XLA would flush it, so `rest` holds it."""
+    """Return `value` as float64, or zero for a subnormal: XLA flushes those, so `rest` has them."""
     return xp.where(abs(value) < _SMALLEST_NORMAL, np.float32(0), value).astype(np.float64)
 
 
@@ -82,8 +82,8 @@ def compute(function: Callable[..., Any], *numbers: Any) -> jax.Array:
 
 
 def add(a: Any, b: Any) -> Any:
-    # A compiler may take `x + 0.0` for `x`, which is wrong if `x` is -0.0: the sum of two zeros is
-    # 0.0 unless both are -0.0.
+    # A compiler may simplify `x + 0.0` to `x`, which is wrong if `x` is -0.0: the sum of two zeros
+    # is 0.0 unless both are -0.0.
     total = a + b
     is_negative = jnp.signbit(a) & jnp.signbit(b)
     return jnp.where((total == 0) & ~is_negative, 0.0, total)

@@ -1,8 +1,8 @@
 """Python numbers whose values are traced, as `canonopt.dynamic(1e-3)` makes them.
 
-A `Dynamic` stores one as leaves of a spec. A `TracedNumber` takes its place in a factory and
-in an update. It acts as a float does: it promotes weakly, computes with other numbers in double
-precision, and is rounded where it meets an array. Only its value is not available.
+A `Dynamic` stores such a number as leaves of a spec. In a trace, factories and updates get a
+`TracedNumber` instead. It acts as a Python number does: it is weakly typed, computes with other
+numbers in double precision, and is rounded where it meets an array. Only its value is unknown.
 """
 
 import contextlib
@@ -34,22 +34,22 @@ _FLOATS = (float, np.float64)
 
 
 class Dynamic:
-    """A number, or one for each member of an ensemble, stored as leaves by `canonopt.dynamic`.
+    """A number, or a number for each member of an ensemble, as a pytree: see `canonopt.dynamic`.
 
     `value` is the array that JAX makes of the number, strongly typed. If the array is a float32,
-    `rest` and `tail` hold the remaining bits, see `double_float`; otherwise they are `None`. All
-    three are leaves, which a pytree transformation may replace with anything.
+    `rest` and `tail` hold the remaining bits (see `double_float`); otherwise they are `None`. All
+    three are leaves, which code such as `jax.tree.map` may replace with anything.
 
-    `kind` is the type of the number: `bool`, `int` or `float`, or `numpy.float64`, which JAX does
-    not promote weakly. It is static, and `as_array` restores the weak type from it. So a
-    checkpoint, which loses weak types, changes neither a leaf nor a result.
+    `kind` is the type of the number: `bool`, `int`, `float` or `numpy.float64`. It is static, and
+    `as_array` restores the weak type from it: only `numpy.float64` has none. So a checkpoint, which
+    loses weak types, changes neither a leaf nor a result.
     """
 
     # `token_of` refers to the object weakly, which needs `__weakref__`.
     __slots__ = ("__weakref__", "kind", "rest", "tail", "value")
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    # There are no annotations here, because tyro would split a number into parts by them.
+    # There are no annotations here: with them, tyro would ask for a flag for each parameter.
     def __init__(self, value, rest=None, tail=None, kind=float):
         self.value = value
         self.rest = rest
@@ -68,7 +68,7 @@ class Dynamic:
             return cls(*map(jax.device_put, leaves), kind=kind)
 
     def is_held(self) -> bool:
-        """Return True if the dtype of `value` fits `kind`: no other array has replaced `value`."""
+        """Return False if something whose dtype does not fit `kind` has replaced `value`."""
         dtype = getattr(self.value, "dtype", None)
         return dtype is not None and jnp.issubdtype(dtype, _DTYPES[self.kind])
 
@@ -165,9 +165,10 @@ def _array_of(number: Any, kind: type) -> jax.Array:
 
 
 def as_dynamic(value: Any, path: str = "") -> Any:
-    """Return a number as a value that may be traced, and an array unchanged.
+    """Return a `Dynamic` or an array for a number or a list of numbers, and an array unchanged.
 
-    **Raises:** `DynamicSpecError` for anything else. The error names `path` if given.
+    **Raises:** `DynamicSpecError` for anything else, and for a number that does not fit its dtype.
+    The error names `path` if given.
     """
     if isinstance(value, Dynamic | jax.Array | np.ndarray):
         return value
@@ -195,7 +196,7 @@ def as_dynamic(value: Any, path: str = "") -> Any:
 
 
 def _operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the methods for `number + other` and for `other + number`."""
+    """Return the methods for `function(number, other)` and for `function(other, number)`."""
     return lambda a, b: _compute(function, a, b), lambda b, a: _compute(function, a, b)
 
 
@@ -209,19 +210,19 @@ def _refused(by: str) -> Callable[..., Any]:
 
 
 class TracedNumber:
-    """A number that a factory was given, or that it has computed from such a number.
+    """A traced number that a factory was given, or that it has computed from traced numbers.
 
-    - `array`: the array that JAX makes of it, to compute with other arrays.
+    - `array`: the array that JAX makes of the number, to compute with other arrays.
     - `double`: the number in double precision, without a derivative.
     - `kind`: its type in Python.
     - `name`: the parameter, for errors.
-    - `has_branches`: True for the result of `x == 0.0` or `x != 0.0`. A Python `if` on it is
-      answered both ways, see `both_branches`.
+    - `has_branches`: True for the result of `x == 0.0`, for example. Both branches of a Python `if`
+      on the result run, see `both_branches`.
     """
 
     __slots__ = ("array", "double", "has_branches", "kind", "name")
     __hash__ = None  # pyright: ignore[reportAssignmentType]
-    # With this, NumPy's arrays and scalars leave their operators to this class: `array * x`.
+    # With this, NumPy's arrays and scalars let this class compute `array * x`.
     __array_ufunc__ = None
 
     def __init__(
@@ -246,10 +247,10 @@ class TracedNumber:
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return `kind`, so that `isinstance(x, float)` decides as for a Python number.
+        """Return `kind`, so that `isinstance(x, float)` is True for a float, as without a trace.
 
-        JAX, NumPy and Optax get `TracedNumber`: JAX and NumPy would ask a `float` for its value,
-        and Optax asks for the type only to leave out a decay of 0.
+        Code of JAX, NumPy, Optax and this package gets `TracedNumber`: JAX and NumPy would ask a
+        `float` for its value, and Optax checks the type only to skip a weight decay of 0.
         """
         _, caller = itertools.islice(frames(), 2)
         package = str(caller.f_globals.get("__name__")).partition(".")[0]
@@ -298,7 +299,7 @@ jtu.register_pytree_node(TracedNumber, lambda x: ((x.array,), None), lambda _, p
 
 
 def _value_needed(name: str, by: str) -> DynamicSpecError:
-    """Build the error for a number whose value is needed. `name` begins with the parameter."""
+    """Build the error for a value that is needed for `by`. `name` begins with the parameter."""
     return DynamicSpecError(
         f"{name} cannot be traced: its value is needed for {by}.",
         "Write a Python number instead of canonopt.dynamic(...): each value compiles once. "
@@ -316,9 +317,9 @@ _IN_DOUBLE: dict[Any, Any] = {operator.add: double_float.add, operator.mul: doub
 def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     """Apply `function` to numbers, or to numbers and arrays.
 
-    With an array, `jax.numpy` computes the result. Floats are computed twice, in float64 and in the
-    default precision. The result takes its value from the first, and its derivative from the
-    second, since `join` and bit-level rounding have no useful derivative.
+    If an operand is an array, `jax.numpy` computes the result. Otherwise, a float is computed
+    twice: in float64 for its value, and in the default precision for its derivative, since
+    `double_float.join` and the rounding have no useful derivative.
     """
     if not all(isinstance(x, TracedNumber | _NUMBERS | jax.Array | np.ndarray) for x in operands):
         return NotImplemented
@@ -327,22 +328,22 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     if kind is None:  # JAX computes the result, even from NumPy arrays, as in a trace
         return function(*map(jnp.asarray, operands))
     name = " and ".join(dict.fromkeys(x.name for x in operands if isinstance(x, TracedNumber)))
-    if kind is int and function is operator.pow:  # in Python, the value decides the result's type
+    if kind is int and function is operator.pow:  # in Python, `2 ** -1` is a float
         raise _value_needed(name, "the power of an integer")
     doubles = [x.double if isinstance(x, TracedNumber) else np.float64(x) for x in operands]
     double = double_float.compute(_IN_DOUBLE.get(function, function), *doubles)
-    if compares or kind is int:  # the double comes from the array, since an integer has no -0
+    if compares or kind is int:  # from the array: as a double, `0 * -1` is -0.0
         array = double if compares else function(*(_operand(x, int) for x in operands))
         double = double_float.join((array, None, None), jnp)
-        # Only floats have branches: if a factory compares an integer, such as a number of steps,
-        # the answer decides what the program is.
+        # Only a comparison of floats has branches: a comparison of integers, such as numbers of
+        # steps, decides which operations the program has.
         has_branches = function in (operator.eq, operator.ne) and (
             operands[0].kind in _FLOATS and isinstance(operands[1], int | float)
         )
         return TracedNumber(array, double, bool if compares else int, name, has_branches)
     array = function(*(_operand(x, kind) for x in operands))
-    # `-1 * learning_rate` is frequent, and exact in any precision. Other results need all parts of
-    # the number, and each part is one more argument of the program.
+    # `-1 * learning_rate` is frequent, and exact in any precision. Other results need `double`, and
+    # so all three leaves of the number: two more arguments of the program.
     has_one = any(type(x) in (int, float) and x in (1, -1) for x in operands)
     if function is not operator.neg and not (function is operator.mul and has_one):
         array = double_float.with_derivative_of(array, _array_of(double, kind))
@@ -353,7 +354,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
 def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
     """Return the type of the result that Python and NumPy compute from numbers of these types.
 
-    Returns `None` if JAX computes with such numbers in the same precision.
+    Returns None if an operand is an array, or if JAX computes the result in the same precision.
     """
     kind = None if None in types else type(function(*(each(1) for each in types)))
     return kind if kind in (int, *_FLOATS) else None
@@ -369,7 +370,7 @@ def _kind(x: Any) -> type | None:
 
 
 def _operand(x: Any, kind: type) -> Any:
-    """Return the array of an operand, for a result of this type: `True + 1` is an integer."""
+    """Return an operand as an array of the result's type: in `True + 1`, True becomes 1."""
     with np.errstate(all="ignore"):  # a number may be too large for a float32
         array = x.array if isinstance(x, TracedNumber) else np.asarray(kind(x), _dtype_of(kind))
     return _array_of(array, kind)
@@ -386,7 +387,7 @@ _MAX_QUESTIONS = 3  # so an update is traced up to 2**3 times
 
 
 class _Run(NamedTuple):
-    """One run of a function: the answers for its first `if`s, and the booleans that `if`s test."""
+    """One run of a function: the answers for its first `if`s, and all booleans tested so far."""
 
     answers: tuple[bool, ...]
     asked: list[TracedNumber]
@@ -398,7 +399,7 @@ _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current"
 def one_branch(
     function: Callable[[], Any], answers: tuple[bool, ...] = ()
 ) -> tuple[Any, list[TracedNumber]]:
-    """Return the result and the booleans that `if`s tested. Answers after `answers` are False."""
+    """Return the result and the booleans that `if`s test: the first get `answers`, others False."""
     run = _Run(answers, [])
     token = _current.set(run)
     try:

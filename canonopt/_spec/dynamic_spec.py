@@ -1,10 +1,10 @@
 """Dynamic specs: pytrees whose leaves are the hyperparameters given as arrays.
 
-Such a spec is neither interned nor hashed. Its arrays may be tracers, and a pytree transformation
-may replace a leaf by anything. So the factory is called when the transformation runs: with Python
-numbers, or in a trace with a `TracedNumber` in place of each. The values that may be traced are
-taken out of the parameters, and a `Hole` with the path of the value stays in its place. A
-`Deferred` fills the holes and calls the factory.
+Each build of such a spec makes a new object, which cannot be hashed. Its leaves may be tracers, and
+code such as `jax.tree.map` may replace a leaf by anything. So the factory is called when the spec
+runs: with Python numbers, or in a trace with a `TracedNumber` in place of each. The values that may
+be traced are taken out of the parameters, and a `Hole` with the path of the value stays in the
+place of each. A `Deferred` fills the holes and calls the factory.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ class Hole(NamedTuple):
 
 
 def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters with holes, and the arrays, numbers and specs taken out, by path."""
+    """Return the parameters with holes, and the arrays, `Dynamic`s and specs taken out, by path."""
     children = {}
 
     def change(path: str, value: Any) -> Any:
@@ -63,7 +63,7 @@ def _type_of(child: Any) -> Any:
 
 
 def _with_weak_type(child: Any, then: Any) -> Any:
-    """Return `child`, weakly typed again if a checkpoint or NumPy has lost the weak type."""
+    """Return `child`, weakly typed if it was so at the build (`then`): a checkpoint loses that."""
     if not (isinstance(then, np.dtype) and isinstance(child, _ARRAYS | np.generic)):
         return child
     array = jnp.asarray(child)
@@ -79,7 +79,7 @@ def _with_weak_type(child: Any, then: Any) -> Any:
 class Template:
     """A dynamic spec without its children, which are the arrays, numbers and specs taken out.
 
-    A jit cache compares templates in every call, so they are interned and compare by identity.
+    A jit cache compares templates in every call, so equal templates are one object.
     """
 
     factory: Any
@@ -128,7 +128,7 @@ class Deferred(Internals):
         """Raise `DynamicSpecError` if another call of the factory would read changed values."""
         if self.watched is None or self.watched.is_unchanged() or not self.factory.held:
             return
-        # If no child is a `Dynamic`, as in code for Optax, the stored result is used again.
+        # If no child is a `Dynamic`, as in code written for Optax, the stored result is used again.
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
             return
         raise DynamicSpecError(
@@ -143,7 +143,7 @@ class Deferred(Internals):
         **Raises:** `DynamicSpecError` if `use` needs the value of a traced number.
         """
         is_spec = lambda node: isinstance(node, Configured)  # noqa: E731
-        # As a node of a pytree, a `TracedNumber` is rebuilt as its array: one in a state, say.
+        # `tree_map` rebuilds a `TracedNumber`, for example in a state, as its array.
         as_arrays = lambda tree: jtu.tree_map(lambda leaf: leaf, tree, is_leaf=is_spec)  # noqa: E731
         self.check()
         try:
@@ -335,7 +335,7 @@ def dynamic(value: Any, *names: str) -> Any:
     ```
 
     Given a spec and names, `dynamic` returns a spec in which these hyperparameters are traced. A
-    name is a path from `spec.hyperparameters()`, or the end of a path if no other path ends so.
+    name is a path from `spec.hyperparameters()`, or the end of exactly one path.
 
     ```python
     >>> schedule = canonopt.cosine_decay_schedule(1e-3, decay_steps=100)
@@ -346,11 +346,11 @@ def dynamic(value: Any, *names: str) -> Any:
     ```
 
     A traced value gives the same numbers and dtypes as the plain value. Under `jax.jit` the last
-    bits may differ, since XLA folds constants but not arguments. A Python number is weakly typed. A
-    number that a factory computes from it and from other numbers has double precision until it is
-    rounded. Pass a spec with traced hyperparameters to a jitted function as an ordinary argument.
-    The spec cannot be hashed, so it cannot be a static argument. In float32, a number has two more
-    leaves for the bits that float32 cannot hold.
+    bits may differ, since XLA folds constants but not arguments. A traced Python number is weakly
+    typed. Factories compute with it in double precision, and round where a result meets an array.
+    Pass a spec with traced hyperparameters to a jitted function as an ordinary argument. The spec
+    cannot be hashed, so it cannot be a static argument. In float32, a number has two more leaves
+    for the bits that float32 cannot hold.
 
     **Arguments:**
 

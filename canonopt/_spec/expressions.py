@@ -18,7 +18,7 @@ def expression(value: Any) -> str:
     if rule := _RULES.get(kind):
         return rule(value)
     if isinstance(value, types.FunctionType):
-        # A user's function may define its own `factory`, and `functools.wraps` copies attributes.
+        # `factory` may be an attribute of the user's own, or a copy that `functools.wraps` made.
         factory: Any = vars(value).get("factory")
         return factory.expression if getattr(factory, "builder", None) is value else _named(value)
     if isinstance(value, type):

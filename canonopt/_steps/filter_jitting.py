@@ -81,9 +81,9 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
 
     - `fun`: any callable, such as a function, a method, a module or a `jax.tree_util.Partial`.
         Arrays in a module or a `Partial` are traced. Without `fun`, the result is a decorator.
-    - `donate`: which arrays to donate: `"all"`, `"all-except-first"`, which keeps those of the
-        first argument, or `"none"`. With `"warn"` and `"warn-except-first"`, JAX warns of donated
-        arrays that it could not use.
+    - `donate`: which arrays to donate: `"none"`, `"all"`, or `"all-except-first"` (all but those of
+        the first argument). `"warn"` and `"warn-except-first"` donate the same arrays, and let JAX
+        warn of those that it could not use.
     - `options`: further arguments of `jax.jit`, such as `inline`.
 
     **Returns:** a function with the signature of `fun`, and with the method `lower`. The function
@@ -105,7 +105,7 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
 
 
 def _names_of(fn: Any) -> tuple[str, str]:
-    """Return the `__name__` and `__qualname__` of the innermost function, or else of its type."""
+    """Return the `__name__` and `__qualname__` of `fn` without wrappers, or else of its type."""
     fn = innermost(fn)
     named = fn if hasattr(fn, "__name__") and hasattr(fn, "__qualname__") else type(fn)
     return named.__name__, named.__qualname__
@@ -120,7 +120,7 @@ class _Held:
     """A function as a pytree: only its arrays are leaves."""
 
     fun: Any
-    _flat: tuple[list[Any], Static] | None = None  # set by `tree_unflatten`, for leaves of any type
+    _flat: tuple[list[Any], Static] | None = None  # from `tree_unflatten`; may hold non-arrays
 
     def tree_flatten(self) -> tuple[list[Any], Static]:
         return self._flat or cut(self.fun)
@@ -152,7 +152,7 @@ class _FilterJitted(eqx.Module):
         call = _Call(function, fun, rest)
         try:
             calls = function.calls_of(rest.static)
-        except TypeError as error:  # a static part has no hash; JAX uses the same words
+        except TypeError as error:  # a static part has no hash; this is JAX's message
             raise ValueError(
                 f"Non-hashable static arguments are used in a jit function: {error}"
             ) from error
@@ -170,7 +170,7 @@ class _FilterJitted(eqx.Module):
             found = error_of_equinox(error, function.key)
             if found is None:
                 raise
-        found.__traceback__ = None  # it ends in canonopt; the message has the stack
+        found.__traceback__ = None  # the message has the user's stack
         try:
             raise found  # outside of `except`, so that the long error of XLA is not its context
         finally:
@@ -227,7 +227,8 @@ class Compiled:
 
 # --- functions ----------------------------------------------------------------------------------
 
-# A callable of these types has its own programs. Others are cut into arrays and a static rest.
+# A callable of these types is recognized by identity, unless it is a pytree, such as a
+# `jax.tree_util.Partial`. Any other callable is cut into arrays and a static rest.
 _FUNCTIONS = (
     *(types.FunctionType, types.MethodType, functools.partial),
     *(Jitted, jax.custom_jvp, jax.custom_vjp),
@@ -235,14 +236,14 @@ _FUNCTIONS = (
 
 
 def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function":
-    """Return the `_Function` that `fn` shares with functions that Equinox treats as the same."""
+    """Return the `_Function` for `fn`: the same for all callables that Equinox treats as equal."""
     signature = inspect.Signature(bare_parameters(fn))
     if isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,)):
         is_method = isinstance(fn, types.MethodType)  # each access makes another bound method
         owner, key = (fn.__self__, fn.__func__) if is_method else (fn, None)
         try:
             find = weakref.WeakMethod(fn) if is_method else weakref.ref(fn)
-        except TypeError:  # `owner` takes no weak reference, and `known_of` keeps nothing then
+        except TypeError:  # `owner` cannot be weakly referenced; `known_of` then stores nothing
             find = lambda: fn  # noqa: E731
     else:
         arrays, static = cut(fn)
@@ -256,7 +257,7 @@ def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function
 
 
 class _Owner:
-    """Stands for equal callable pytrees. If they hold arrays, only name and signature count."""
+    """One object for equal callable pytrees. If they hold arrays, only name and signature count."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -265,7 +266,7 @@ def _owner_of(*_: Hashable) -> _Owner:
 
 
 class _Function:
-    """A function, or callable pytrees with the same name, and the programs for their calls."""
+    """A function, or all callable pytrees with one `_Owner`, and the programs for their calls."""
 
     def __init__(
         self,
@@ -277,7 +278,7 @@ class _Function:
     ) -> None:
         self.given, self.donate = options, donate
         self.options = options if donate == "none" else {**options, "donate_argnums": 1}
-        # True if the function holds no arrays. Otherwise, the function is an argument of each call.
+        # False for a pytree with arrays: the pytree is then an argument of each call.
         self.is_whole = find() is not None
         self._signature = signature
         # A unique key, by which Equinox finds the frame where the stack of its error begins.
@@ -317,8 +318,8 @@ class _Function:
 class _Rest(HoldsStatic):
     """The static part of a call, as an argument of the jitted function.
 
-    JAX compares the static parts of different functions, too. Their keys differ and come first, so
-    that `static` is not compared: its `==` may raise an error, for example for NumPy arrays.
+    JAX may compare it with the static part of another function. Then `key` differs, and `static`
+    is not compared: its `==` may raise an error, for example for NumPy arrays.
     """
 
     key: bytes
@@ -341,7 +342,7 @@ class _Call(FunctionToJit):
 def _run(fn: Any, kept: list[Any], donated: list[Any], rest: _Rest) -> Any:
     __tracebackhide__ = True
     function, args, kwargs = _restored(fn, kept, donated, rest)
-    # `filter_jit` waits for this first array: unlike the others, it always comes from the program.
+    # `filter_jit` waits for this array. The program computes it, while others may be arguments.
     return jnp.array(0), *cut_output(function(*args, **kwargs))
 
 
@@ -362,7 +363,7 @@ def _no_warnings() -> Iterator[None]:
 
 
 def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
-    """Return True if a program that has just run may raise an error when it runs."""
+    """Return True if the program that has just run for `call` may raise an error in another run."""
     if is_debugging():
         return True  # then there is no trace to look at
     try:

@@ -1,8 +1,8 @@
 """`init_like_grads` and `grads_like`: optimizer states that fit the gradients of a loss.
 
-The key of `jax.jit` has each leaf's shape, dtype, weak type, sharding and commitment. `optim.init`
-and `optim.update` may choose them differently; then the second step is traced or compiled again.
-So the types of its state are changed until an update preserves them: a fixed point.
+In each call, `jax.jit` compares the shape, dtype, weak type and sharding of each leaf, and whether
+it is committed. If `optim.init` and `optim.update` return states that differ in these, the second
+step is traced or compiled again. So the first state's types are changed until an update keeps them.
 """
 
 import inspect
@@ -43,7 +43,7 @@ _FROM_LOSS: tuple[str, ...] = ("value", "grad", "value_fn", "obj_fn")
 def grads_like(
     model: Any, loss_fn: Callable[..., Any], *args: Any, has_aux: bool = False, **kwargs: Any
 ) -> Any:
-    """Cut `model` to the leaves that get a gradient, with `None` in place of every other leaf.
+    """Return `model` with `None` in place of each leaf that gets no gradient.
 
     The loss is traced for shapes once. No gradient is computed and nothing is compiled.
 
@@ -67,7 +67,7 @@ def grads_like(
 
     **Returns:** a pytree of `model`'s type. Its arrays are those of `model`, not copies.
 
-    **Raises:** `LossError` if the loss is not a scalar of floats, or no leaf gets a gradient.
+    **Raises:** `LossError` if the loss is not a float scalar, or no leaf gets a gradient.
     """
     _, grads = _trace(loss_fn, model, args, kwargs, has_aux)
     return _cut(model, grads)
@@ -86,9 +86,9 @@ def init_like_grads(
     """Return an optimizer state whose structure and types an update preserves.
 
     Use it instead of `optim.init(eqx.filter(model, ...))`. Only leaves that get a gradient have
-    state, so you need no filter. Each leaf has the dtype, the weak type, the sharding and the
-    commitment that come out of the first update, so the second step is neither traced nor compiled
-    again. The values are those of `optim.init`.
+    state, so you need no filter. Each leaf has the dtype, weak type and sharding that the first
+    update returns, and is committed if the update returns it committed. So the second step is
+    neither traced nor compiled again. The values are those of `optim.init`.
 
     ```python
     >>> import canonopt, jax.numpy as jnp, optax
@@ -104,23 +104,23 @@ def init_like_grads(
     **Arguments:**
 
     - `model`, `loss_fn`, `args`, `has_aux`, `kwargs`: as for `canonopt.grads_like`. The loss is
-        traced for shapes once, and the update until its types are settled. No gradient is computed.
-        Pass a weakly typed model through `canonopt.canonicalize` first; otherwise the step is
-        traced again.
-    - `optim`: the transformation, canonopt's or optax's.
-    - `grads`: the gradients or their shapes, instead of `loss_fn`.
+        traced for shapes once, and the update until it keeps the types of the state. No gradient
+        is computed. Pass a weakly typed model through `canonopt.canonicalize` first; otherwise the
+        step is traced again.
+    - `optim`: the transformation, canonopt's or Optax's.
+    - `grads`: the gradients, or `jax.ShapeDtypeStruct`s for them, instead of `loss_fn`.
     - `extra_args`: the arguments that the step passes to `optim.update` besides `value`, `grad`,
         `value_fn` and `obj_fn`, which are known from the loss.
 
-    **Returns:** the state, with arrays. If the model has `jax.ShapeDtypeStruct`s, the state has
-    them too, each with its sharding, and no array is made. Use that for a restore, or for devices
-    that this machine lacks. A leaf whose dtype an update widens has the wider dtype.
-    For a model on a mesh, a leaf of several elements that matches no parameter gets the sharding
-    that the compiler chooses; to know it, the update is compiled, but not the loss.
+    **Returns:** the state, with arrays. If the model has `jax.ShapeDtypeStruct`s, all leaves of the
+    state are such structs, with shardings, and no array is made. Use that to restore a checkpoint,
+    or for devices that this machine lacks. A leaf whose dtype an update widens has the wider dtype.
+    For a model on a mesh, the compiler chooses the sharding of a leaf that has several elements and
+    matches no parameter. To find that sharding, the update is compiled, but not the loss.
 
     **Raises:** `NotATransformationError` if `optim` is missing or not a transformation,
-    `UnsettledStateError` if its update does not preserve the structure and types of any state,
-    `PlacementError` if the parameters are on different meshes, and the errors of `grads_like`.
+    `UnsettledStateError` if its update changes the structure or the types of each state tried,
+    `PlacementError` if the parameters are on different sets of devices, and `grads_like`'s errors.
     """
     if optim is None or not is_transformation(optim):
         raise NotATransformationError(
@@ -193,7 +193,7 @@ def _cut(model: Any, grads: Any) -> Any:
             f"no array of floats or complex numbers. The model is {eqx.tree_pformat(model)}.",
             "Make the leaves that you train float arrays: jnp.asarray(x, jnp.float32).",
         )
-    # JAX treats None as a node without leaves: without `is_leaf`, it would not match a leaf.
+    # To JAX, None is a node without leaves, and does not match a leaf. `is_leaf` makes None a leaf.
     is_none = lambda node: node is None  # noqa: E731
     cut = lambda grad, leaf: None if grad is None else leaf  # noqa: E731
     return jax.tree.map(cut, grads, model, is_leaf=is_none)
@@ -219,7 +219,7 @@ def _check_scalar(loss: Any, has_aux: bool) -> None:
 
 
 def _preserved_types(update: "_Update", initial: Any) -> tuple[Any, jax.stages.Traced]:
-    """Return the types that an update preserves, starting from `initial`, and its trace."""
+    """Return types that an update preserves, found from `initial`, and the trace of that update."""
     # Weak types come from an `init` that writes a constant, and seldom survive an update.
     types = jax.tree.map(strongly_typed, initial)
     rounds = 0
@@ -297,7 +297,7 @@ def _sharding_of_scalars(params: Any) -> Sharding | None:
             return None
         devices = devices_of(sharding)
         earlier, _ = found.get(devices, (None, path))
-        if not isinstance(earlier, NamedSharding):  # prefer a mesh of one device to the device
+        if not isinstance(earlier, NamedSharding):  # prefer a one-device mesh to its device
             found[devices] = sharding, path
     if len(found) > 1:
         places = [
@@ -341,11 +341,11 @@ def _known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Shardin
 
 
 def _planned_state(update: "_Update", params: Any, sharding: Sharding | None) -> Any:
-    """Return the state on a mesh, or the types of a state that is not made.
+    """Return the state on a mesh, or its `jax.ShapeDtypeStruct`s if `params` has such structs.
 
-    On a mesh, a leaf is never whole on one device unless it is replicated. Only the compiler knows
-    the sharding that an update gives to a leaf that matches no parameter, so the update is compiled
-    if there is such a leaf.
+    On a mesh, each leaf is made with its final sharding. Only the compiler knows the sharding that
+    an update gives to a leaf that matches no parameter, so the update is compiled if there is such
+    a leaf.
     """
     try:
         # A new lambda is needed each time, or JAX would find the trace of another call.
@@ -438,7 +438,7 @@ class _Update:
         def state_after(grads: Any, state: Any, params: Any) -> Any:
             # A constant can replace the loss, since only shapes are traced.
             value = jnp.zeros((), self._loss.dtype)
-            # A line search of Optax refuses an argument that `value_fn` does not name.
+            # A line search of Optax refuses `obj_fn` unless `value_fn` has a parameter `obj_fn`.
             function = lambda *_, obj_fn=None, **__: value  # noqa: E731
             from_loss = dict(zip(_FROM_LOSS, [value, grads, function, function], strict=True))
             extra_args = {name: from_loss[name] for name in self._names} | self._extra_args

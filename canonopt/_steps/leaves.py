@@ -1,6 +1,6 @@
-"""Types and shardings of leaves, as in the key of `jax.jit`, and conversions of leaves to them.
+"""Types and shardings of leaves, as `jax.jit` compares them, and conversions of leaves to them.
 
-`apply_updates` keeps the types of a model.
+`apply_updates` adds updates to a model and keeps its types.
 """
 
 import functools
@@ -26,7 +26,7 @@ def struct_of(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def sharding_of(leaf: Any) -> Sharding | None:
-    """Return the sharding of a committed leaf, which is in the key of a jit cache; else None."""
+    """Return the sharding of a committed array or a `ShapeDtypeStruct`; None for any other leaf."""
     is_concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
     is_known = leaf.committed if is_concrete else isinstance(leaf, jax.ShapeDtypeStruct)
     return leaf.sharding if is_known else None
@@ -61,7 +61,7 @@ def as_type(leaf: Any, wanted: Any) -> Any:
 
 
 def uncommitted(array: Any) -> jax.Array:
-    """Return `array`, not committed to a device. A committed array is copied through the host."""
+    """Return `array` as an uncommitted array. A committed array is copied through the host."""
     if isinstance(array, jax.Array) and not array.committed:
         return array
     # Not `jnp.asarray`, which compiles a copy for each shape.
@@ -80,7 +80,7 @@ def is_abstract(tree: Any) -> bool:
 
 
 def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
-    """Return the argument for an array that a function captures, in a call with arrays `given`.
+    """Return the argument for a captured array, in a call that also gets the arrays `given`.
 
     Returns None if an argument would act differently from the constant that `jax.jit` makes.
     """
@@ -90,7 +90,7 @@ def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
         # The call may also get the captured array as an argument, and donate it.
         return as_type(jnp.copy(array), array) if donates else array
     # A committed argument commits a program's results to its devices, and a constant does not. So
-    # the argument is an uncommitted copy, unless that loses the memory or the sharding in the type.
+    # the argument is an uncommitted copy, unless that loses a memory kind or the aval's sharding.
     memory = next(iter(array.devices())).default_memory().kind
     is_plain = array.sharding.memory_kind in (None, memory) and array.is_fully_addressable
     is_typed = any(jax.typeof(array).sharding.spec)
@@ -121,10 +121,10 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
     """Return `params` plus `updates`, where each leaf keeps its dtype and its weak type.
 
     Use it instead of `equinox.apply_updates`, which returns bf16 parameters as f32 if the updates
-    are f32, so the next step is traced again. It takes what `optax.apply_updates` takes, and the
-    numbers are the same: the sum is computed in the wider dtype and rounded to the dtype of the
-    parameter. There is one difference: Optax makes weakly typed parameters strongly typed, so that
-    the next step is traced again, and here they stay weakly typed.
+    are f32, so the next step is traced again. The results are those of
+    `optax.apply_updates`: the sum is computed in the wider dtype and rounded to the dtype of the
+    parameter. There is one difference: weakly typed parameters stay weakly typed. Optax makes them
+    strongly typed, so the next step is traced again.
 
     ```python
     >>> import canonopt, jax.numpy as jnp
@@ -142,11 +142,11 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
         gradients of `equinox.filter_grad`. `None` leaves a leaf or subtree of the model unchanged.
         Leaves that are neither arrays nor numbers need `None`.
 
-    **Returns:** a pytree of the type of `params`. Sums are arrays, even those of NumPy arrays and
-    of Python numbers, which become weakly typed as in a trace. For a `jax.ShapeDtypeStruct` in the
-    model or the updates, the sum is one too, with the sharding of the model's leaf.
+    **Returns:** a pytree of the type of `params`. Each sum is a `jax.Array`, even for NumPy arrays.
+    The sum for a Python number in the model is weakly typed, as in a trace. If the leaf or its
+    update is a `jax.ShapeDtypeStruct`, the sum is a struct too, with the sharding of the leaf.
 
-    **Raises:** `UpdatesError` if the updates do not match the model, with the path of a leaf.
+    **Raises:** `UpdatesError`, with the path of a leaf, if the updates do not match the model.
     """
     with_none = jtu.tree_leaves_with_path(updates, lambda node: node is None)
     kept = {path for path, update in with_none if update is None}
@@ -206,7 +206,7 @@ def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
 
 
 def _nodes(tree: Any) -> dict[_Path, Any]:
-    """Return the structure of each node without its children, and of each leaf, by path."""
+    """Return the structure of each node and leaf by path. A node's children count as leaves."""
     nodes = {}
 
     def note(path: _Path, node: Any) -> bool:
