@@ -29,18 +29,18 @@ def in_batch(value: Any) -> Any:
 
 
 def placement_text(sharding: Any) -> str:
-    """Return a sharding as text: two shardings that need two programs have different texts.
+    """Return a sharding as text. Shardings that need different programs have different texts.
 
     `P()` and `P(None)` have the same text, as JAX runs the same program for both. The text leaves
-    out the memory kind. If the sharding has a mesh, the mesh and its devices come after " of ". An
-    abstract mesh has no devices.
+    out the memory kind. If the sharding has a mesh, the mesh comes after " of ", and then its
+    devices, unless the mesh is abstract.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return repr(*sharding.device_set)
     if not isinstance(sharding, NamedSharding):
         return str(sharding)
     mesh, spec = sharding.mesh, sharding.spec
-    if spec == PartitionSpec(*spec):  # it has dimensions only, not `unreduced` axes
+    if spec == PartitionSpec(*spec):  # no `unreduced` axes, which a copy would lose
         axes = [*spec]
         while axes and axes[-1] is None:
             axes.pop()
@@ -54,9 +54,10 @@ def placement_text(sharding: Any) -> str:
 
 
 def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
-    """Return code that makes a sharding, with `{jax}` for JAX's name; None if no code is known.
+    """Return code for a sharding, or for the device of a `SingleDeviceSharding`; None if unknown.
 
-    `variables` maps names that the code can use to shardings and meshes.
+    The code has `{jax}` where the name of JAX belongs. `variables` maps the names of the user's
+    variables to the shardings and meshes that they hold: the code may use these names.
     """
     for name, value in variables.items():
         if value == sharding:

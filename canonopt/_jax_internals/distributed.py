@@ -17,7 +17,7 @@ class Processes:
     def __init__(self, index: int, count: int, client: Any) -> None:
         self.index, self.count = index, count
         self.set = client.key_value_set_bytes
-        self.delete = client.key_value_delete  # with "a", also deletes "a/b"
+        self.delete = client.key_value_delete  # `delete("a")` also deletes "a/b"
         self._get, self._below = client.blocking_key_value_get_bytes, client.key_value_dir_get_bytes
 
     def get(self, key: str, seconds: float) -> bytes | None:
@@ -26,7 +26,7 @@ class Processes:
         try:
             return self._get(key, round(seconds * 1000))
         except jax.errors.JaxRuntimeError:
-            # Without a coordinator, the call fails before the timeout.
+            # An error before the timeout has another cause, such as a missing coordinator.
             if time.monotonic() < until - seconds / 100:
                 raise
             return None

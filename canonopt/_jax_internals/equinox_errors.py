@@ -8,7 +8,7 @@ import equinox as eqx
 
 
 class HidingFailedCallbacks(logging.Filterer):
-    """A context in which JAX does not log that a callback has failed, since an error says so.
+    """A context in which JAX does not log that a callback has failed: the error says so already.
 
     Relies on the name of the logger and on the text of the message. If JAX has changed them, the
     message is logged.

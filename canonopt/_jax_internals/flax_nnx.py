@@ -1,7 +1,7 @@
-"""The parts of Flax nnx modules, by the user's names.
+"""Find the parts of Flax nnx modules, by the names that the user gave them.
 
-nnx keeps a module in a pytree as a graph and a list of leaves, where names like `_graphdef` and
-`_pytree__nodes` say nothing to the user.
+nnx flattens a module to a graph and a list of leaves. Paths in these have names of Flax, such as
+`_graphdef` and `_pytree__nodes`, which say nothing to the user.
 """
 
 import itertools
@@ -20,10 +20,10 @@ UNNAMED_STATIC = ".<static>"  # the last step of the path to static data without
 def module_parts(value: Any) -> ModuleParts | None:
     """Return the parts of an nnx module, of its `GraphDef`, or of the `NodeStates` of `nnx.jit`.
 
-    Relies on `nodes` and `attributes` of a `GraphDef`, which list the nodes and their attributes
-    depth first; on the `type` of a node and the structure in the `metadata` of a `GenericPytree`;
-    on `_graphdef` and `states` of a `NodeStates`; and on `_pytree__nodes` of a module, which says
-    of each attribute whether it is a child. Returns None for other values, and if Flax has changed.
+    Returns None for other values, and if Flax has changed. Relies on `nodes` and `attributes` of a
+    `GraphDef`, which are in depth-first order; on `type` of a node; on `metadata` of a
+    `GenericPytree`, which has its structure; on `_graphdef` and `states` of a `NodeStates`; and on
+    `_pytree__nodes` of a module, which tells which attributes are children.
     """
     static, children = parts = [], []
     try:
@@ -41,7 +41,7 @@ def module_parts(value: Any) -> ModuleParts | None:
         _walk("", iter(graph.nodes), iter(graph.attributes), parts)
         static.append((UNNAMED_STATIC, graph.nodes))
         if kind == "NodeStates":
-            # A state that is a list has an item for each variable, whose value may be a pytree.
+            # A state may be a list with one item for each variable. Such an item may be a pytree.
             states = (s if type(s) is list else jtu.tree_leaves(s) for s in value.states)
             values = itertools.chain.from_iterable(states)
             children[:] = zip([step for step, _ in children], values, strict=True)
@@ -56,7 +56,7 @@ def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: Mod
     if type(node).__name__ == "VariableDef":
         children.append((path, None))
     elif attribute(getattr(node, "type", None), "__name__") == "GenericPytree":
-        # A child that is a pytree has its own static data, for example an optimizer without arrays.
+        # The static data of a pytree in the module, for example of an optimizer without arrays.
         _, data = node.metadata[1].node_data() or (None, None)
         if type(data) not in (type(None), list):  # the paths already have the keys of a dict
             static.append((path + UNNAMED_STATIC, data))

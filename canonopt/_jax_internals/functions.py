@@ -1,4 +1,4 @@
-"""Find the functions inside of results of `jax.jit`, `jax.vmap` and so on, and who wrote them."""
+"""Find the functions that `jax.jit`, `jax.vmap` and the like have wrapped, and who wrote them."""
 
 import functools
 import sys
@@ -28,7 +28,7 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
     """Return the keyword arguments that `jax.jit` was given for `jitted`.
 
     Relies on the attribute `_jit_info`, a named tuple that `jax.jit` makes of its arguments.
-    Returns None if that is gone, or if `jax.jit` with these options would give other attributes.
+    Returns None if that is gone, or if the options found do not explain all of its attributes.
     """
     try:
         info = jitted._jit_info._asdict()
@@ -43,8 +43,8 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
             options["out_shardings"] = info["out_shardings_treedef"].unflatten(
                 info["out_shardings_leaves"]
             )
-        # This comparison finds options that are not read above, such as `backend`, and attributes
-        # that somebody has set.
+        # The comparison fails if `jitted` has an option that is not read above, such as `backend`,
+        # or an attribute that somebody has set.
         again: Any = jax.jit(jitted.__wrapped__, **options)
         one, other = ({**vars(f), "_jit_info": f._jit_info._asdict()} for f in (again, jitted))
         return options if one == other else None
@@ -53,7 +53,7 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
 
 
 def argument_options(jitted: Any) -> dict[str, tuple[Any, ...]] | None:
-    """Return which arguments of a result of `jax.jit` are static or donated, by number and name.
+    """Return the options of a result of `jax.jit` that name its static and donated arguments.
 
     JAX infers the numbers from the names, and the names from the numbers. Relies on the attribute
     `_jit_info`; returns None if that is gone, and for any other function.
@@ -82,8 +82,8 @@ def has_programs(jitted: Any) -> bool:
 def jitted_by_equinox(value: Any) -> Any:
     """Return the jitted function inside a result of `equinox.filter_jit`; None for other values.
 
-    All the user's functions of one name share it. Relies on the name of the class of the result,
-    and on its attribute `_cached`.
+    Equinox makes one jitted function for all functions of the same name. Relies on the class name
+    `_JitWrapper` and on the attribute `_cached`.
     """
     is_made_by_it = issubclass(type(value), loaded("equinox._jit", "_JitWrapper"))
     return getattr(value, "_cached", None) if is_made_by_it else None
@@ -114,13 +114,13 @@ def functions_inside(function: Any) -> list[Any]:
         names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
         inner: list[Any] = [*(attribute(outer, name) for name in names), _wrapped_call(outer)]
         if isinstance(outer, types.FunctionType):
-            # The globals tell if JAX made a function: a wrapper has the name of the inner function.
+            # Only the globals tell if JAX made it: a wrapper has the `__module__` of what it wraps.
             if str(outer.__globals__.get("__name__")).startswith("jax."):
                 inner += captured_by(outer).values()
-            # Equinox captures its static values in one variable, and the function is the first.
+            # Equinox captures the tuple `static`, whose first item is the user's function.
             elif outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
                 inner += captured_by(outer).get("static", ())[:1]
-        # JAX passes on a method of a `WrappedFun`, or captures the object: its `f` is the function.
+        # JAX captures a `WrappedFun`, or one of its methods: its `f` is the inner function.
         owners = (*inner, attribute(outer, "__self__"))
         inner += [each.f for each in owners if hasattr(type(each), "call_wrapped")]
         for new in inner:
@@ -135,7 +135,7 @@ _WRAPPING = frozenset(("functools", "jax", "jaxlib", "equinox", "flax"))
 def is_jitted(function: Any) -> bool:
     """Return True for a result of `jax.jit`, `equinox.filter_jit` or the like, or a wrapper of one.
 
-    Also true for an object whose `__call__` is such a function.
+    Also returns True for an object whose class has such a function as `__call__`.
     """
     chain = _wrapped_by(function)
     chain += _wrapped_by(_wrapped_call(chain[-1]))
@@ -144,7 +144,7 @@ def is_jitted(function: Any) -> bool:
 
 
 def _wrapped_call(value: Any) -> Any:
-    """Return the `__call__` of the class of `value` if it wraps another function."""
+    """Return the `__call__` of the class of `value` if it wraps another function; else None."""
     call = attribute(type(value), "__call__")
     return call if attribute(call, "__wrapped__") is not None else None
 
@@ -163,10 +163,10 @@ def is_module_class(kind: Any) -> bool:
 
 
 def node_functions(kind: type) -> tuple[Any, ...] | None:
-    """Return the functions with which a pytree type was registered, if there are any.
+    """Return the functions with which a pytree type was registered; an empty tuple if none.
 
-    Returns an empty tuple for modules of Equinox, whose functions Equinox makes from their fields.
-    Relies on `_registry` of `jax._src.tree_util`; returns None if it is gone.
+    Also returns an empty tuple for modules of Equinox, which flattens them by their fields. Relies
+    on `_registry` of `jax._src.tree_util`; returns None if it is gone.
     """
     if is_module_class(kind):
         return ()
@@ -176,8 +176,8 @@ def node_functions(kind: type) -> tuple[Any, ...] | None:
         return None
 
 
-# Maps classes of JAX whose instances never change to the attributes that define an instance. If JAX
-# has moved a class, optimizers with its instances count as different.
+# Classes of JAX whose instances never change, each with the attributes that define an instance. If
+# JAX has moved a class, optimizers that hold its instances count as different.
 IMMUTABLE: dict[str, tuple[str, ...]] = {
     "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
     "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
@@ -188,7 +188,7 @@ IMMUTABLE: dict[str, tuple[str, ...]] = {
 
 
 def name_of(function: Any) -> str:
-    """Return the name of a function, or of the first function inside it that has one."""
+    """Return the name of a function, or of the first one inside it with a name, or of a type."""
     chain = _wrapped_by(function)
     names = (attribute(each, "__name__") for each in chain)
     # `jax.jit` names a nameless function `<unnamed function>`.
@@ -213,21 +213,22 @@ def _wrapped_by(function: Any) -> list[Any]:
 
 
 def identity_of_code(function: Any) -> object:
-    """Return the code and the line numbers of a function, to tell functions of one name apart.
+    """Return the code and the line numbers of a function, or None if it is not written in Python.
 
-    Both are compared by value, so a function that `exec` makes many times counts as one function.
+    They tell functions of the same name apart. They are compared by value, so a function that
+    `exec` makes many times counts as one function.
     """
     code = attribute(innermost(function), "__code__")
     return (code, code.co_linetable) if isinstance(code, types.CodeType) else None
 
 
 def is_of_jax(function: Any) -> bool:
-    """Return True if JAX defines the function, for example to run one of its operations."""
+    """Return True if JAX defines the function, such as `jnp.where`."""
     return _package_of(function) == "jax"
 
 
 def is_helper(function: Any) -> bool:
-    """Return True if a library, and not its user, has jitted a function of that library.
+    """Return True if a library defines `function`, and the library, not its user, has jitted it.
 
     That is so if `jits_itself(function)`, or if the stack has code of the library between the call
     and the user's code.
@@ -251,14 +252,14 @@ def jits_itself(function: Any) -> bool:
     found: Any = sys.modules.get(str(attribute(inner, "__module__")))
     for name in str(attribute(inner, "__qualname__")).split("."):
         found = attribute(found, name)
-    # A user's `jax.jit(jnp.dot)` or `jax.jit(jax.vmap(jnp.dot))` must not count: skip `found`.
+    # Leave out `found` itself: in a user's `jax.jit(jnp.dot)`, the user jits `jnp.dot`.
     inside = functions_inside(found)[1:] if is_jitted(found) else ()
     # A `jnp.ufunc` jits its function itself.
     return isinstance(found, jnp.ufunc) or any(function is each for each in inside)
 
 
 def users_function(function: Any) -> Any:
-    """Return the user's function inside a jitted function that JAX defines, as in `jax.pmap`."""
+    """Return the user's function inside a library's wrapper, as of `jax.pmap`; else `function`."""
     if not _is_of_library(function):
         return function
     users = [f for f in functions_inside(function) if not _is_of_library(f)]
@@ -269,11 +270,12 @@ def users_function(function: Any) -> Any:
 def call_of_pmap(
     function: Any, flat_args: tuple
 ) -> tuple[Any, tuple, dict[str, Any], Callable[[str | int], bool]] | None:
-    """Return the function and the arguments of `jax.pmap`, and whether a number is a static one.
+    """Return the function, `args` and `kwargs` of a call of `jax.pmap`, and a test of arguments.
 
-    `jax.pmap` jits a wrapper that takes the flat arguments. Relies on the `PyTreeDef` of these that
-    the wrapper captures, or that a transform of a `WrappedFun` has; the `_argnums_partial` of such
-    a function has the static arguments. Returns None if JAX has changed, and for other functions.
+    The test returns True for the number of a static argument. `jax.pmap` jits a wrapper, which
+    takes the leaves of the arguments as `flat_args`. Relies on their `PyTreeDef`, which the wrapper
+    captures or a transform of a `WrappedFun` has, and on the transform `_argnums_partial`, which
+    has the static arguments. Returns None for other functions, and if JAX has changed.
     """
     inside = functions_inside(function)
     held = [attribute(inner, "__self__") for inner in inside]
@@ -303,12 +305,12 @@ def call_of_pmap(
 
 
 def is_jitted_inside(function: Any) -> bool:
-    """Return True if the function that JAX gets is jitted already, as in `jax.pmap(jax.jit(f))`."""
+    """Return True if a function is jitted or wraps a jitted one, as in `jax.pmap(jax.jit(f))`."""
     if is_jitted(function):
         return True
     user = users_function(function)
     jitted = (f for f in functions_inside(function) if is_jitted(f))
-    # The jitted function may be another one that JAX was given, for example as an argument.
+    # A jitted function counts only if it wraps `user`: JAX may hold another one as an argument.
     return any(user is f for each in jitted for f in functions_inside(each))
 
 

@@ -21,12 +21,12 @@ from .tracing import unwatched
 
 
 def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
-    """Return the bytes of a program's constants, the user's code in it, and its inner functions.
+    """Return the size of a program's constants in bytes, the code it keeps, and inner functions.
 
-    The user's code is callbacks, which run with the program, and rules for derivatives, which are
-    traced when the program is differentiated. Relies on the attributes of the objects in which JAX
-    keeps functions: `callback_func` for callbacks; `f`, `transforms` and `f_transformed` of a
-    `WrappedFun`.
+    The code is the user's: callbacks, which run with the program, and rules for derivatives, which
+    are traced when the program is differentiated. Captured tracers are in the same list. Relies on
+    the attributes in which JAX keeps functions: `callback_func` for callbacks; `f`, `transforms`
+    and `f_transformed` of a `WrappedFun`.
 
     Inner functions are those that JAX has traced to programs of their own, as for `jax.lax.cond`,
     each as "FILE:LINE". Relies on `debug_info.func_src_info` of a `Jaxpr`: "NAME at FILE:LINE".
@@ -79,16 +79,16 @@ _NUMBERS = int | float | complex
 
 
 def values_in(program: Any) -> Iterator[Any]:
-    """Yield a program, its inner programs, their constants, and functions with captured values.
+    """Yield a program and what it holds: inner programs, constants, functions, captured values.
 
-    Leaves out the attributes of the user's other objects, which may be anything under any name, and
-    numbers among the parameters of an operation, which are in the text of the program.
+    Leaves out numbers among the parameters of an operation, because the text of the program has
+    them. Leaves out the attributes of the user's own objects, which may be anything.
     """
     seen: dict[int, Any] = {}
     pending = [program]
     while pending:
         value = pending.pop()
-        if isinstance(value, _NUMBERS):  # Python has one object for each small integer
+        if isinstance(value, _NUMBERS):  # no look at `seen`: equal numbers may be one object
             yield value
             continue
         if id(value) in seen:
@@ -126,7 +126,7 @@ def values_in(program: Any) -> Iterator[Any]:
 
 
 def _without_numbers(parameters: Iterable[Any]) -> Iterator[Any]:
-    """Yield the values in the parameters of an operation, and in containers, except numbers."""
+    """Yield the parameters and the items of containers among them, but no numbers."""
     for value in parameters:
         if isinstance(value, tuple | list | dict):
             yield from _without_numbers(value.values() if isinstance(value, dict) else value)
@@ -144,13 +144,14 @@ def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = 
     """Return True if two traced programs have the same operations, parameters and constants.
 
     Functions in parameters, such as callbacks and rules for derivatives, are compared by name.
-    Code that no output depends on is left out, with arrays that only such code uses: `dce_jaxpr`
-    of `jax.interpreters.partial_eval` removes it, and `debug_info.arg_names` of a `Jaxpr` tells
-    which arguments stand for arrays. If JAX lacks either of these names, such code is compared too.
+    Dead code, on which no output depends, is left out, with arrays that only dead code uses.
+    Relies on `dce_jaxpr` of `jax.interpreters.partial_eval`, which removes dead code, and on
+    `debug_info.arg_names` of a `Jaxpr`, which tells captured arrays from other arguments. If JAX
+    lacks either name, dead code is compared too.
 
-    A program shares the memory of a captured NumPy array, but was compiled with the values that the
-    array had then. If the array has changed in place since, the program shows the new values.
-    `changed` lists such arrays. If `other` holds one, the programs count as different.
+    `changed` lists NumPy arrays that were changed in place after the compile. A jaxpr shares the
+    memory of a captured array and so has the new values, although the compiled program has the old
+    ones. If `other` holds one of these arrays, the programs count as different.
     """
     one, other = map(_without_dead_code, (one, other))
     # Leave out the addresses of functions.
@@ -159,8 +160,8 @@ def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = 
         return False
     ours, theirs = _constants(one), _constants(other)
     for array in changed:
-        # A program holds a copy if JAX converts the dtype, for example float64. As long as it does,
-        # JAX uses the same copy, with the old values, even in a new trace.
+        # If JAX converts the dtype, for example from float64, a program holds a copy. While the
+        # program lives, JAX uses this copy with the old values, even in a new trace.
         with unwatched():
             held = jax.make_jaxpr(functools.partial(jax.lax.expand_dims, array, (0,)))().consts
         if any(np.may_share_memory(v, np.asarray(each)) for v in theirs for each in held):
@@ -189,7 +190,7 @@ def _without_dead_code(traced: Traced) -> Traced:
 
 
 def _constants(traced: Traced) -> list[np.ndarray]:
-    """Return the arrays and numbers in a program, whose text may show only a part of them."""
+    """Return the arrays and numbers in a program, because its text may not show all of them."""
     found = []
     for value in values_in(traced):
         if hasattr(type(value), "__array__") or isinstance(value, _NUMBERS):
@@ -207,8 +208,8 @@ class CachedCall:
     **Arguments:**
 
     - `trace`: the method `trace` of the jitted function.
-    - `call`: the function that `jax.jit` was given, and its arguments.
-    - `jaxpr`: the program that JAX has, if it is known.
+    - `call`: the function that `jax.jit` was given, its positional and its keyword arguments.
+    - `jaxpr`: the program that JAX has cached, if it is known.
     """
 
     def __init__(
@@ -220,22 +221,22 @@ class CachedCall:
         again = attribute(given, "__canonical_trace__")
         # True for a call of a `canonopt.jit` function: other functions may run its program.
         self.is_shared = again is not None
-        # `__canonical_trace__` finds the function of the present call, and its captured arrays.
+        # `__canonical_trace__` returns a function that returns a new trace and captured arrays.
         self._again = again(trace, args, kwargs) if again else lambda: (plain(), ())
 
     def jaxpr(self) -> Any:
-        """Return the program that JAX has, without running the function."""
+        """Return the cached program. JAX finds its trace, so the function does not run."""
         if self._jaxpr is None:
             with unwatched():
                 self._jaxpr = self._trace().jaxpr
         return self._jaxpr
 
     def cached(self) -> Traced:
-        """Return the program that JAX has, with the captured arrays that it gets as an argument."""
+        """Return the cached program, and the captured arrays that it takes as arguments."""
         return self.jaxpr(), self.call[2].get(CAPTURED, ())
 
     def afresh(self) -> Traced:
-        """Trace the function again, with the functions that it calls, and return the new program.
+        """Trace the function and all that it calls again. Return the program and captured arrays.
 
         Each call enters another context of `set_xla_metadata`, so that JAX finds no earlier trace.
         `jax.make_user_context` would also work, but making such a context empties all jit caches.

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-# The name of that argument. It is keyword-only, so that the other arguments keep their numbers.
+# The extra argument, for captured arrays. It is keyword-only, so the others keep their numbers.
 CAPTURED = "captured_by_canonopt"
 
 
@@ -45,7 +45,7 @@ def stand_at(call: Any, fn: Any) -> None:
 
 
 def bare_parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return a function's parameters without annotations and default values: both may be arrays."""
+    """Return the parameters without annotations, and with None as defaults: both may be arrays."""
     return [
         inspect.Parameter(p.name, p.kind, default=p.default if p.default is p.empty else None)
         for p in inspect.signature(fn).parameters.values()

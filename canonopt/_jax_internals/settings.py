@@ -25,23 +25,23 @@ def private(path: str) -> Any:
 def tracing_context() -> Hashable:
     """Return the settings and contexts by which `jax.jit` finds a trace.
 
-    Relies on `trace_context` of `jax._src.config`. Returns None if that is gone. Then callers may
-    find a program that has no trace for the context, and JAX traces its function again.
+    Relies on `trace_context` of `jax._src.config`. Returns None if that is gone. Then a caller may
+    find a program that was traced in another context, and JAX traces the function again.
     """
     context = private("jax._src.config.trace_context")
     return context and context()
 
 
 def whole_context() -> Hashable:
-    """Return all that a trace can depend on besides the function and its arguments."""
+    """Return all settings and contexts, of JAX and of other libraries, that can change a trace."""
     return tracing_context(), *around_calls().items()
 
 
 def around_calls() -> dict[str, Hashable]:
-    """Return the settings that a trace can depend on, by name, even those not in JAX's key.
+    """Return the settings that a trace can depend on, by name, even those that JAX's caches ignore.
 
-    They are the whole of `jax.config`, with the values of this thread, and the global switches of
-    other libraries, such as the filters of `warnings`, which can turn warnings into errors.
+    These are all of `jax.config`, with the values of this thread, and the global switches of other
+    libraries, such as the filters of `warnings`, which can turn warnings into errors.
     """
     found = dict(all_settings())
     for name, module, path, default in _SWITCHES:
@@ -73,18 +73,20 @@ _addressed: BoundedStore[Any] = BoundedStore(1024)
 
 
 def bound_dimensions() -> Hashable:
-    """Return, as text, the dimensions that `jaxtyped` has bound to names around a call.
+    """Return, as text, the sizes to which `jaxtyping.jaxtyped` has bound names of dimensions.
 
-    Relies on `get_shape_memo` of jaxtyping. If it is gone, the result equals no other.
+    Relies on `get_shape_memo` of jaxtyping, which must be imported. If that function is gone, the
+    result equals no other.
     """
     bound = getattr(sys.modules["jaxtyping._storage"], "get_shape_memo", None)
     return repr(bound()[:3]) if bound else object()
 
 
 def entered_context() -> str | None:
-    """Return the name of a library's context that is entered and cannot be compared, else None.
+    """Return the name of an entered context, such as `hk.transform`; None if none is entered.
 
-    Relies on the stacks that libraries keep. If a stack is gone, the context counts as entered.
+    These contexts cannot be compared. Relies on the names of their stacks in `_STACKS`. If a stack
+    is gone, its context counts as entered.
     """
     for name, stack, context in _STACKS:
         module = sys.modules.get(name)
@@ -100,7 +102,7 @@ def all_settings() -> tuple[tuple[str, Hashable], ...]:
 
 
 # For each switch: its name for users, the module, the path of the value or function in the module,
-# and the state before the module is imported, which may happen between two fits.
+# and the state to return before the module is imported, which may happen between two calls.
 _SWITCHES = (
     ("np.errstate", "numpy", "geterr", None),
     ("np.seterrcall", "numpy", "geterrcall", None),
@@ -127,7 +129,7 @@ _STACKS = (
 )
 
 
-# Some settings have no public name in JAX: these are the names by which users know them.
+# For settings without a public name in JAX, the names by which users know them.
 _CONTEXT_NAMES = {
     "mesh_context_manager": "with mesh",
     "xla_metadata_context_manager": "set_xla_metadata",
@@ -137,11 +139,10 @@ _CONTEXT_NAMES = {
 
 
 def context_of_calls() -> dict[str, str]:
-    """Return the settings that a trace depends on besides the call, as users know them.
+    """Return the settings in the key of a jit cache as texts, by the names that users know.
 
-    Relies on `trace_context` and `trace_context_names` of `jax._src.config`, for the settings in
-    the key of a jit cache. Returns all settings if these are gone, and with jax before 0.10, which
-    lacks `trace_context_names`.
+    Relies on `trace_context` and `trace_context_names` of `jax._src.config`. Returns all settings
+    if these are gone, and with jax before 0.10, which lacks `trace_context_names`.
     """
     try:
         from jax._src import config
@@ -150,7 +151,7 @@ def context_of_calls() -> dict[str, str]:
         context: Any = {_CONTEXT_NAMES.get(name, name): _text(value) for name, value in named}
     except Exception:
         context = {name: _text(value) for name, value in jax.config.values.items()}
-    context.pop("abstract_mesh_context_manager", None)  # an empty mesh is the same as no mesh
+    context.pop("abstract_mesh_context_manager", None)  # "mesh" below stands for it
     mesh = jax.sharding.get_abstract_mesh()
     return {**context, "mesh": "none" if mesh.empty else str(mesh)}
 

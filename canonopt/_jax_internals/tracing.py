@@ -19,7 +19,7 @@ from .settings import private
 
 
 class NotTraced(Exception):
-    """Raised in a trace before the function runs: the trace ends, and does not count."""
+    """An exception that ends a trace before the function runs, so that the trace does not count."""
 
 
 def is_staging() -> bool:
@@ -35,7 +35,7 @@ def is_staging() -> bool:
         return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
-# Returns True if no transformation of JAX runs now; always False if JAX has moved the function.
+# Returns True if no transform of JAX runs now; always False if JAX has moved the function.
 is_at_top_level: Callable[[], bool] = private("jax._src.core.trace_state_clean") or (lambda: False)
 
 
@@ -47,15 +47,15 @@ def makes_tracers() -> bool:
     if is_at_top_level():
         return False
     with jax.ensure_compile_time_eval():
-        # The other ways to make an array may compile something.
+        # `device_put` compiles nothing; other ways to make an array may.
         return isinstance(jax.device_put(np.float32(0)), jax.core.Tracer)
 
 
 def innermost_run() -> Literal["backward pass", "call", "compile"] | None:
-    """Return which runs innermost: a backward pass, a jitted call, or `compile` after `.lower()`.
+    """Return which of these runs innermost: a backward pass, a jitted call, `Lowered.compile`.
 
-    Relies on the names of the functions that run these, in `jax._src.interpreters.ad`,
-    `jax._src.pjit` and the module of `jax.stages.Lowered`.
+    Returns None if none of them runs. Relies on the names of the functions that run them, in
+    `jax._src.interpreters.ad`, `jax._src.pjit` and the module of `jax.stages.Lowered`.
     """
     for frame in frames():  # from the innermost outwards
         module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_name
@@ -115,9 +115,9 @@ def is_unwatched() -> bool:
 def listen(on_duration: Callable[..., None]) -> None:
     """Register a listener of `jax.monitoring` for durations, unless it is registered.
 
-    `jax.monitoring.clear_event_listeners` removes listeners. To notice that, this relies on
-    `get_event_duration_listeners` of `jax._src.monitoring`. If that is gone, the listener is
-    registered only once, and stays away after listeners are cleared.
+    Relies on `get_event_duration_listeners` of `jax._src.monitoring`, to notice that
+    `jax.monitoring.clear_event_listeners` has removed the listener. If it is gone, the listener is
+    registered only once, and not again after the user clears the listeners.
     """
     listeners = private("jax._src.monitoring.get_event_duration_listeners")
     if on_duration not in (listeners() if listeners else _registered):
@@ -156,9 +156,9 @@ def traces_so_far() -> int:
 
 
 def clearings_so_far() -> int:
-    """Return how often JAX's caches were cleared, which sets the count of traces to zero.
+    """Return how often `traces_so_far` has noticed that JAX's caches were cleared.
 
-    Returns zero for JAX before 0.9, which does not have that count.
+    Clearing sets the count of traces to zero. Returns zero for JAX before 0.9, which has no count.
     """
     traces_so_far()
     return _clearings
@@ -167,8 +167,8 @@ def clearings_so_far() -> int:
 def was_tracing(error: BaseException) -> bool:
     """Return True if an exception was raised while JAX traced a function.
 
-    Relies on the name `trace_to_jaxpr`. The count of `traces_so_far` is not enough: a function that
-    fails each time is a miss of the cache of traces only once.
+    Relies on the name `trace_to_jaxpr`. The count of `traces_so_far` is not enough: if a function
+    fails in every trace, JAX counts only the first one.
     """
     from jax._src.interpreters import partial_eval
 
@@ -183,9 +183,9 @@ def was_tracing(error: BaseException) -> bool:
 def hide_own_frames() -> None:
     """Make JAX hide the frames of this package where it hides its own.
 
-    Then JAX names the line of the user. For its logs, this relies on `register_exclusion` of
-    `jax._src.source_info_util`; for tracebacks of errors, on that of `jax._src.traceback_util`. If
-    these are gone, JAX names a line of this package.
+    Then JAX names the user's line. Relies on `register_exclusion` of `jax._src.source_info_util`
+    for logs, and of `jax._src.traceback_util` for tracebacks. If these are gone, JAX names a line
+    of this package.
     """
     ours = os.path.dirname(__file__)
     if in_logs := private("jax._src.source_info_util.register_exclusion"):

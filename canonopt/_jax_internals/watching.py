@@ -1,4 +1,4 @@
-"""Watch calls that a jit cache has no entry for, cached calls, and compiles by XLA."""
+"""Watch compiles by XLA, misses (calls without an entry in a jit cache) and cached calls."""
 
 import contextlib
 import functools
@@ -45,7 +45,7 @@ class Compile:
     name: str
     seconds: float  # to compile, or to read the persistent compilation cache
     lowering_seconds: float
-    # The report of the persistent cache; None if the cache is off.
+    # Whether the persistent cache had the program; None if the cache is off.
     cache: Literal["hit", "miss"] | None
     # The listener fills in these two fields.
     in_backward_pass: bool = False
@@ -57,10 +57,10 @@ class Compile:
 
 
 class CompileWatch:
-    """Calls `on_compile` with each compile, and with each hit of JAX's persistent cache.
+    """A watch that calls `on_compile` with each compile, and each hit of the persistent cache.
 
-    JAX compiles in the thread of the call. `jax.monitoring` is public, but the names of its events
-    are documented nowhere.
+    `on_compile` runs in the thread of the user's call, in which JAX compiles. Relies on the names
+    of events in `jax.monitoring`: the module is public, but does not document these names.
     """
 
     def __init__(self, on_compile: Callable[[Compile], None]) -> None:
@@ -122,7 +122,7 @@ class _Thread(threading.local):
 
 def has_persistent_cache() -> bool:
     flags: Any = jax.config
-    # JAX fires the events of its cache even if the cache has no folder.
+    # The events of the cache do not tell: JAX fires them even if the cache has no folder.
     return bool(flags.jax_compilation_cache_dir and flags.jax_enable_compilation_cache)
 
 
@@ -140,10 +140,10 @@ def is_of_filter_jit(function: Any) -> bool:
 
 
 def users_call(given: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, Any, bool]:
-    """Return the user's function and arguments in a call of `given`, the function under `jax.jit`.
+    """Return the user's function, `args` and `kwargs` in a call of `given`, which JAX has jitted.
 
-    The last value says whether the call came through a `filter_jit`. Equinox passes the function
-    and the arguments in three parts, each partitioned into arrays and the rest. The function that
+    The last value is True if the call came through a `filter_jit`. Equinox passes the function and
+    the arguments in three parts, each partitioned into arrays and the rest. The function that
     `canonopt.filter_jit` gives to `jax.jit` has `__call_of_user__`, which returns the user's call.
     """
     if (of_our_jit := attribute(given, "__canonical_call__")) is not None:
@@ -162,7 +162,7 @@ def users_call(given: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tu
 
 
 def function_called(given: Any, args: tuple) -> Any:
-    """Return the function of `users_call` in less time; for `canonopt.filter_jit`, its wrapper."""
+    """Return only the function of `users_call`; for `canonopt.filter_jit`, the wrapper of it."""
     if (of_our_jit := attribute(given, "__canonical_call__")) is not None:
         return of_our_jit((), {})[0]
     if is_of_filter_jit(given):
@@ -199,12 +199,12 @@ class Miss:
     is_call: bool
     # The positional and keyword arguments of `jitted`.
     given: tuple[tuple, dict[str, Any]]
-    # True if the program is one of `canonopt.jit`, which functions may share.
+    # True if `canonopt.jit` made the program, which several functions may share.
     is_shared: bool = False
 
 
 class Watch:
-    """Replaces a part of JAX as long as there are listeners."""
+    """A watch that replaces a part of JAX as long as it has listeners."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Any, ...] = ()
@@ -235,16 +235,17 @@ class Watch:
 
 
 class MissWatch(Watch):
-    """Calls its listeners at each miss.
+    """A watch that calls its listeners at each miss, before JAX traces.
 
     A listener gets the function that `jax.jit` was given, and a function that returns the `Miss`.
-    It returns None, or a function to call afterwards with two arguments: whether the function was
-    traced, and the jaxpr. If that raises an error, nothing is compiled. Relies on
-    `jax._src.pjit._infer_params`, and wraps that function: `jax.jit` calls the function if its C++
-    cache does not have an entry. Cached calls cost nothing.
+    The listener returns None, or a function to call after the trace with two arguments: True if
+    JAX has traced, and the jaxpr or None. If this function raises an error, JAX compiles nothing.
+
+    Wraps the private `jax._src.pjit._infer_params`, which `jax.jit` calls if its C++ cache has no
+    entry. Cached calls cost nothing.
     """
 
-    hears_unwatched = False
+    hears_unwatched = False  # whether listeners are also called in a block of `unwatched`
     # The function that replaces `_infer_params`, and JAX's own, which the replacement calls.
     _ours: Any = None
     _original: Any = None
@@ -269,7 +270,7 @@ class MissWatch(Watch):
         if pjit._infer_params is self._ours:
             pjit._infer_params = self._original
         else:
-            # Somebody has wrapped `_ours`, which must stay. From now on it only passes calls on.
+            # Somebody has wrapped `_ours`, so it must stay. From now on, it only passes calls on.
             self._ours = None
 
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -295,9 +296,9 @@ class MissWatch(Watch):
             jaxpr = None
             with contextlib.suppress(AttributeError, KeyError, TypeError):
                 jaxpr = result[0].params["jaxpr"]
-            # Check the jaxpr and the count: a jaxpr that is new here may be from a trace before the
-            # watch began, and the count also grows when another thread traces. JAX does not count
-            # a miss of a function that has failed, until JAX's caches are cleared.
+            # Neither the jaxpr nor the count is enough: a jaxpr that is new here may be from before
+            # the watch began, and the count also grows when another thread traces. After a trace
+            # has failed, JAX does not count traces of that function until its caches are cleared.
             is_traced = traces_so_far() != before or _failed.get(fun, False)
             mark = object()
             is_new = jaxpr is None or _seen.setdefault(jaxpr, mark) is mark
@@ -329,16 +330,15 @@ misses = MissWatch()
 def _check_misses(filter_jit: Any) -> None:
     """Trace small functions, and raise `UnsupportedVersionError` unless a watch sees all of them.
 
-    `filter_jit` is `equinox.filter_jit`, or an empty tuple if Equinox is not imported.
-
-    The check takes some milliseconds. Nothing is lowered, so JAX does not start a backend.
+    `filter_jit` is `equinox.filter_jit`, or an empty tuple if Equinox is not imported. The check
+    takes some milliseconds. Nothing is lowered, so JAX does not start a backend.
     """
     if (infer := private("jax._src.pjit._infer_params")) is None:
         raise unsupported("jax._src.pjit._infer_params")
     parameters = tuple(inspect.signature(infer).parameters)
     if parameters != ("fun", "ji", "args", "kwargs"):
         raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
-    # These facts are kept instead of the misses, whose arguments would be leaked tracers.
+    # Keep these facts, and not the misses: their arguments would be leaked tracers.
     ways: dict[Any, tuple[bool, bool, Any]] = {}
     traces: list[bool] = []
     staging: list[bool] = []
@@ -399,11 +399,11 @@ def _check_misses(filter_jit: Any) -> None:
         # If JAX refuses the output, there is no jaxpr, and only the traceback shows the trace.
         "jax._src.interpreters.partial_eval.trace_to_jaxpr": all(traces),
         "the jaxpr in the result of jax._src.pjit._infer_params": of_traced[2] is jaxpr,
-        # `traced` was only traced. The other two were called in its trace.
+        # `traced` was only traced, while `called` and `filtered` were called in its trace.
         "jax._src.pjit.cache_miss": (of_traced[0], of_called[0], of_filtered[0])
         == (False, True, True),
         "jax._src.core.unsafe_am_i_under_a_jit": staging == [True],
-        # JAX runs `pull` itself in the backward pass, but `called` as a jitted function of its own.
+        # In the backward pass, JAX runs `pull` directly, and `called` as a jitted call.
         "jax._src.interpreters.ad.backward_pass": runs == ["backward pass", "call"],
     }
     for name, is_as_expected in found.items():
@@ -433,14 +433,14 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any], is_call: boo
 
 
 class HitWatch(Watch):
-    """Calls its listeners with a jitted function and its arguments after each cached call.
+    """A watch that calls its listeners after each cached call, in any thread.
 
-    It hears the calls of all threads. If a listener raises an error, the call raises it. Relies on
-    `_post_hook_state` of `jax._src.api`, which holds the hook with which JAX looks for NaNs. The
-    hook is not part of the key of a jit cache. A block of `jax.debug_nans`, which JAX itself enters
-    too, sets and resets the hook, so this object replaces `_post_hook_state`.
+    A listener gets the jitted function, `args` and `kwargs`. An error in a listener is raised by
+    the call. Replaces the private `_post_hook_state` of `jax._src.api`, which holds the hook with
+    which JAX looks for NaNs. Setting the hook alone would not last: each block of `jax.debug_nans`
+    sets and resets it, and JAX enters such blocks too. No jit cache has the hook in its keys.
 
-    Adding a listener raises `UnsupportedVersionError` if the hook is gone.
+    Adding a listener raises `UnsupportedVersionError` if `_post_hook_state` is gone.
     """
 
     _state: Any = None  # the state that this object replaces
@@ -457,7 +457,7 @@ class HitWatch(Watch):
             raise unsupported("jax._src.api._post_hook_state", "find stale reads") from error
         stand_in: Any = self
         api._post_hook_state = stand_in
-        self._change(self._hook)  # at each start, since each thread may have another hook
+        self._change(self._hook)  # at each `add`, since each thread may have its own hook
 
     def _stop(self) -> None:
         from jax._src import api
@@ -468,7 +468,7 @@ class HitWatch(Watch):
 
     def _change(self, change: Callable[[Any], Any]) -> None:
         self._state.set_global(change(self._state.get_global()))
-        # A local None hides the global hook. If no local hook is set, JAX has another object here.
+        # A local None hides the global hook. Without a local hook, JAX returns another object here.
         if (local := self._state.get_local()) is None or callable(local):
             self._state.set_local(change(local))
 

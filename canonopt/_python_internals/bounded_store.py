@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 class BoundedStore(Generic[T]):
-    """Keeps values by key: at most `limit`, and at most `max_bytes` as `size_of` counts them.
+    """A store of values by key: at most `limit` values, with at most `max_bytes` in total.
 
-    Drops the least recently used values beyond that.
+    `size_of` returns the bytes of a value. The least recently used values are dropped first.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """The facts about a code object: what it reads, and when two code objects are the same.
 
-All of this is computed once for each code object, so that reading a function again costs no more
-than looking up its globals.
+They are computed once for each code object.
 """
 
 import dataclasses
@@ -24,7 +23,7 @@ from .weak import known_by_identity
 
 
 class CodeKey:
-    """Stands for all code objects of the same content: equal bytecode, constants, names and flags.
+    """The key of all code objects with the same content: bytecode, constants, names and flags.
 
     The file and the line numbers do not count, because only a traceback shows them. So a notebook
     cell that runs again gives the same keys.
@@ -48,28 +47,28 @@ class Code:
     is_generated: bool  # whether dataclasses or attrs made it, such as `__eq__`
     # The names that the code loads, stores or deletes as globals.
     globals: dict[str, None] = dataclasses.field(default_factory=dict)
-    # The attributes that the code may read, such as `lr` in `self.lr`, and all words in the code's
-    # strings: `getattr(self, "lr")`, `model.apply(params, x, method="encode")`.
+    # The attributes that the code may read, such as `lr` in `self.lr`. All words in its strings are
+    # here, too: `getattr(self, "lr")`, `model.apply(params, x, method="encode")`.
     attributes: frozenset[str] = frozenset()
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
-    # The variables, and the attributes (with a dot), whose values the code passes on, as ".model"
-    # in `f(self.model)`: the code does more with the value than read or call an attribute of it.
+    # The variables, and the attributes with a dot, whose values the code uses as a whole, not only
+    # by an attribute: "x" and ".model" in `[x, self.model]`, but not "self".
     passed: set[str] = dataclasses.field(default_factory=set)
-    # The modules that the code imports when it runs, each with the name taken from there, if any.
-    # A relative name begins with dots.
+    # The modules that the code imports when it runs, as ("a.b",), and the names that it takes from
+    # them, as ("a.b", "name"). The name of a relative module begins with dots.
     imports: dict[tuple[str, ...], None] = dataclasses.field(default_factory=dict)
-    # The right operand of each `is`, as the name of a global and attributes of it; an empty tuple
-    # for any other operand. Comparisons with None, True, False and `...` are left out.
+    # The right operand of each `is`: a global with attributes, as in `paths`, or an empty tuple for
+    # any other operand. Comparisons with None, True, False and `...` are left out.
     identity_tests: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
-    # The variables that the code stores to, and that exist before it runs.
+    # The globals and captured variables that the code assigns or deletes.
     stores: frozenset[str] = frozenset()
-    # The attributes that the code names and that give access to the variables of other code.
+    # The attributes in the code that give access to the variables of other code: `__globals__`.
     hidden_inputs: frozenset[str] = frozenset()
     reads_any_attribute: bool = False  # whether the code reads attributes that it does not name
-    # How the code may tell a tracer from an array without an error: it catches errors, makes
-    # strings, or looks up the type or the state of an object. A text for each way, by the path of
-    # the object with the attribute if it is a global, which may be a module: `jax.sharding`.
+    # How the code may tell a tracer from an array without an error, as texts: it catches errors,
+    # makes strings, or looks up the type or the state of an object. The key is an empty tuple, or
+    # the path of the global that has the attribute: it may be a module, as in `jax.sharding`.
     tells_tracers: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
     changes_objects: bool = False  # whether the code may change objects that exist before it runs
     # The attributes that the code sets on existing objects.
@@ -167,9 +166,10 @@ def code_of(function: types.FunctionType) -> Code:
 
 
 def passes_self(function: Any) -> bool:
-    """Return True if a method may do more with its instance than read attributes of it.
+    """Return True if a method may do more with its instance than read or call attributes of it.
 
-    Also returns True for a function of a known library: the attributes it reads are not collected.
+    Also returns True for a function in C, and if `is_known` returns True for its file, because the
+    attributes that such a function reads are not collected.
     """
     if not isinstance(function, types.FunctionType) or is_known(function.__code__.co_filename):
         return True
@@ -195,7 +195,7 @@ MUTATORS = frozenset(
     "__setitem__ __delitem__ setitem delitem iadd ior iconcat __iadd__ __ior__ next send write "
     "fill setflags".split()
 )
-# The state of an array, which a tracer lacks. Modules have some of these names, too.
+# Attributes with the state of an array, which a tracer lacks. Modules have some of these, too.
 ARRAY_ATTRIBUTES = frozenset(
     "committed sharding devices device device_buffer layout is_deleted is_fully_addressable "
     "is_fully_replicated addressable_shards global_shards on_device_size_in_bytes is_ready "
@@ -233,7 +233,7 @@ def _loaded(instruction: dis.Instruction, code: types.CodeType) -> tuple[str, ..
 
 
 def _words(constant: Any) -> Iterator[str]:
-    """Yield the words in a constant: a string, or a tuple with strings."""
+    """Yield the words in a string of under 100 characters, or in a tuple of such strings."""
     if isinstance(constant, str):
         yield from re.findall(r"[^\W\d]\w*", constant) if len(constant) < 100 else ()
     elif isinstance(constant, tuple | frozenset):
@@ -242,7 +242,7 @@ def _words(constant: Any) -> Iterator[str]:
 
 
 def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
-    """Return how instruction `i` may tell a tracer from an array, as a message says it, or "".
+    """Return a text that says how instruction `i` may tell a tracer from an array; "" if it cannot.
 
     `PUSH_EXC_INFO` begins the handler of an `except`, a `finally` or a `with`. The handler of a
     `with` does not count, because the `__exit__` of the context is read instead.
@@ -269,7 +269,7 @@ def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:
 
 def has_format(constant: Any) -> bool:
     """Return True for a string, or a tuple with one, that formats a value as a string with `%`."""
-    if isinstance(constant, bytes):  # `constant` may be a NumPy string, four bytes a character
+    if isinstance(constant, bytes):  # maybe of a NumPy string: four bytes per character
         return b"%" in constant
     return not isinstance(constant, types.CodeType) and bool(_FORMAT.search(repr(constant)))
 
@@ -282,7 +282,7 @@ _ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # the
 
 
 def _makes_its_object(code: types.CodeType) -> bool:
-    """Return True for a method, such as `__init__`, that changes only the object being made."""
+    """Return True for `__init__` and the like: they count as changing only the new object."""
     *_, owner, name = ("<locals>", *code.co_qualname.split("."))
     is_of_flax = name == "setup" and owner != "<locals>"
     return is_of_flax or name in ("__init__", "__new__", "__post_init__")
@@ -301,16 +301,16 @@ def _new_containers(instructions: list[dis.Instruction]) -> set[tuple[str, ...]]
 
 
 def _container(container: dis.Instruction, key: dis.Instruction) -> tuple[Any, ...]:
-    """Return the path of a container, given the loads of the container and the key of an item."""
+    """Return the path of a container, given the two instructions that load it and a key."""
     # Since Python 3.13, one instruction may load both.
     is_of_both = isinstance(key.argval, tuple) and key.opcode not in dis.hasconst
     return (key.argval[0] if is_of_both else _variable(container),)
 
 
 def _drops_result(instructions: list[dis.Instruction], i: int, own: set[tuple[str, ...]]) -> bool:
-    """Return True if instruction `i` drops the result of a call, as in `seen.add(x)`, or is `|=`.
+    """Return True if instruction `i` is `|=`, or drops the result of a call, as in `seen.add(x)`.
 
-    Such a call counts as a change, unless it calls `print`, JAX or a method of a variable in `own`.
+    Returns False for a call of `print`, of JAX, or of a method of a variable in `own`.
     """
     opname = instructions[i].opname
     if opname == "BINARY_OP":
@@ -348,7 +348,7 @@ def _with_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def key_of(code: types.CodeType) -> CodeKey:
     """Return the key that all code objects with the content of `code` share."""
-    content = content_of_code(code, of_set=tuple)  # in the order of iteration
+    content = content_of_code(code, of_set=tuple)  # keeps the order of iteration
     return _keys.setdefault(content, CodeKey(content))
 
 
@@ -363,7 +363,7 @@ def content_of_code(
     """
 
     def of_constant(constant: Any) -> Hashable:
-        """Return a constant, exact where `==` is not: 1 == 1.0 == True, and 0.0 == -0.0."""
+        """Return a key that differs for 1, 1.0 and True, and for 0.0 and -0.0, which are equal."""
         kind = type(constant)
         if kind is types.CodeType:
             return (kind, content_of_code(constant, of_set))

@@ -67,7 +67,7 @@ def frames() -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-# In a user's function that these libraries call, `call_site` returns the line that calls a jit.
+# If one of these calls a user's function and runs inside it, too, `call_site` ignores that.
 _PURE = sys.stdlib_module_names | {"jax", "jaxlib", "equinox", "flax", "canonopt"}
 
 
@@ -75,8 +75,8 @@ def call_site() -> str | None:
     """Return the line of the user's code that runs now, as `file:line`.
 
     The line is that of the innermost frame whose file is not a library's, or else of the innermost
-    frame of `__main__`. Returns None if there is neither. If a library calls the user's function
-    and runs inside of it too, as NumPyro with a model, returns the line that calls the library.
+    frame of `__main__`. Returns None if there is neither. If a library both calls the user's
+    function and runs inside it, as NumPyro does, the line is the one that calls the library.
     """
     stack = [*itertools.islice(frames(), 1, None)]  # a list with this frame would make a cycle
     names = [str(f.f_globals.get("__name__")) for f in stack]
@@ -93,7 +93,7 @@ def call_site() -> str | None:
 def frames_to_the_user() -> int:
     """Return the number of frames from the caller of this function to the user's code.
 
-    A `stacklevel` counts frames, and the number that JAX adds depends on the jit and the version.
+    The `stacklevel` of a warning needs it: the number of JAX's frames varies with jit and version.
     """
     found = itertools.takewhile(lambda f: is_library_code(f.f_code, f.f_globals), frames())
     return sum(1 for _ in found) - 2  # without this function and the generator expression
@@ -106,7 +106,7 @@ def frames_to_the_user() -> int:
 class Caller:
     """The names that the code around a call has for arguments, modules and other values."""
 
-    # Maps each parameter's name to the source of its argument, if one can assign to that source.
+    # Maps each parameter's name to the source of its argument, if code can assign to it: "self.x".
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Maps the full name of a module or function to the caller's name: "jax.numpy" to "jnp".
     modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -118,13 +118,13 @@ class Caller:
 
     @property
     def package(self) -> str:
-        """Return the name of a library, other than JAX and Equinox, that the call came through."""
+        """Return a library, other than JAX and Equinox, that the call came through; or ""."""
         packages = {module.partition(".")[0] for module in self.through}
         libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
         return min(libraries, default="")
 
     def with_modules(self, code: str) -> str:
-        """Return missing imports, then `code` with the caller's names for `{jnp}` and the like."""
+        """Return `code` with the caller's names for `{jnp}` and the like, after missing imports."""
         imports = ""
         for short, module in MODULES.items():
             if f"{{{short}}}" in code:
@@ -134,7 +134,7 @@ class Caller:
         return imports + code
 
     def name_of(self, short: str, attribute: str = "") -> str:
-        """Return the caller's name of a module or of a function in it, or the usual name."""
+        """Return the caller's name for a module, or for an attribute of it; else the usual name."""
         module = self.modules.get(MODULES[short], short)
         if not attribute:
             return module
@@ -152,10 +152,11 @@ def caller_of(
     is_given: Callable[[Any, Any], bool],
     kinds: tuple[type, ...],
 ) -> Caller:
-    """Return the `Caller` for the user's call now running; only `place` if all is library code.
+    """Return the `Caller` for the innermost user's code that runs now.
 
-    `arguments` has the value of each parameter. `is_given` compares a value of the caller with one
-    of these. `kinds` are the types of the variables to keep.
+    If only library code runs, the result has no more than `place`. `arguments` has the name and
+    the value of each parameter. `is_given(found, value)` returns True if `found`, a value in the
+    caller's code, was given as `value`. `kinds` are the types of the variables to keep.
     """
     through: set[str] = set()
     for frame in frames():
@@ -169,12 +170,12 @@ def caller_of(
     given = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]
     code = frame.f_code
     if code.co_flags & inspect.CO_OPTIMIZED:
-        # In a function, assigning to a variable from outside would make a new local variable.
+        # In a function, assigning to a global or captured variable would make a local variable.
         own = (*code.co_varnames, *code.co_cellvars)
         given = [node for node in given if not isinstance(node, ast.Name) or node.id in own]
     found: dict[str, str] = {}
     for name, value in arguments:
-        # Compare values, because the source may be that of another call, with other arguments.
+        # Compare values: the source may call a library, which makes the call with other arguments.
         node = next((node for node in given if is_given(_value_of(node, space), value)), None)
         if node is not None:
             given.remove(node)
@@ -204,9 +205,9 @@ def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str,
 def _variables(frame: types.FrameType) -> dict[str, Any]:
     variables = frame.f_locals
     found = {**frame.f_globals, **variables}
-    # Before Python 3.13, a frame that was asked for its variables keeps a copy of them, and so
-    # keeps their values alive until the function ends. Only the frame and this variable refer to
-    # the copy, unless the function itself has it from `locals()`.
+    # Before Python 3.13, `f_locals` makes a copy of the variables. The frame keeps the copy, and so
+    # the values alive, until the function ends. Empty the copy, unless the function has it from
+    # `locals()`: then more than the frame and this function refer to it.
     is_copy = frame.f_code.co_flags & inspect.CO_OPTIMIZED and type(variables) is dict
     if is_copy and sys.getrefcount(variables) <= 3:
         variables.clear()
@@ -214,7 +215,7 @@ def _variables(frame: types.FrameType) -> dict[str, Any]:
 
 
 def _call_in_source(frame: types.FrameType) -> ast.Call | None:
-    """Return the call that a frame is making, if a line can be put before it."""
+    """Return the call that a frame is making; None unless a line could be inserted before it."""
     positions = frame.f_code.co_positions()
     here = next(itertools.islice(positions, frame.f_lasti // 2, None), None)
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
@@ -226,7 +227,8 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     way = [node for _, _, node in covering]  # outermost first
     call = next((n for *at, n in covering if at == [start, end] and type(n) is ast.Call), None)
     at = max((i for i, node in enumerate(way) if isinstance(node, ast.stmt)), default=0)
-    # A line before a block may not run before each call, and lacks the variables of a lambda.
+    # A line before a block, such as a loop, may not run before each call. A line before a lambda or
+    # a comprehension lacks its variables.
     if call is None or hasattr(way[at], "body") or any(isinstance(n, _SCOPES) for n in way[at:]):
         return None
     is_first = not lines[way[at].lineno - 1].encode()[: way[at].col_offset].strip()
@@ -256,7 +258,7 @@ _MISSING = object()
 
 
 def _value_of(node: ast.expr, space: Mapping[str, Any]) -> Any:
-    """Return the value of a variable, an attribute or an item, without running any code."""
+    """Return the value of a variable, attribute or item without running code; else `_MISSING`."""
     if isinstance(node, ast.Name):
         return space.get(node.id, _MISSING)
     if isinstance(node, ast.Attribute):

@@ -1,8 +1,8 @@
-"""Tell the code of libraries from the user's code, and say which names of a library are impure.
+"""Tell the code of libraries from the user's code, and say which values of a library are impure.
 
-canonopt reads the user's functions and those that a library returns. A value that a library has
-under a name counts as a constant, unless it is *impure*: a function that depends on more than its
-arguments, or a value that may differ each time.
+canonopt compares the user's functions by their code and the values that they use. A value in a
+module of a library counts as a constant, unless it is *impure*: a function that depends on more
+than its arguments, or a value that may differ each time.
 """
 
 import builtins
@@ -77,7 +77,7 @@ def _installed_with(top: pathlib.PurePath) -> set[str]:
 
 @functools.cache
 def _names_canonopt(top: str) -> bool:
-    """Return True if code installed with the package at `top` has the text "canonopt".
+    """Return True if a `.py` file installed with the package at `top` contains "canonopt".
 
     Reads the files, so that the result does not depend on earlier imports and calls.
     """
@@ -100,7 +100,7 @@ def is_library_file(path: str) -> bool:
 
 
 def is_library(place: str | None) -> bool:
-    """Return True if `place`, which `_place_of` has returned, is that of a library."""
+    """Return True if `place`, a result of `_place_of`, belongs to a library."""
     if not place:
         return place == ""
     is_run = place == _place_of(str(getattr(sys.modules.get("__main__"), "__file__", "")))
@@ -124,7 +124,7 @@ def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     """Return True for code of a library; `namespace` holds the globals of its function."""
     path = code.co_filename
     if path.startswith("<") and not path.startswith("<frozen "):
-        # Generated code has no file, so the module in which it was run decides.
+        # Generated code has no file, so the module whose globals it uses decides.
         module = sys.modules.get(str(namespace.get("__name__")))
         return module is not None and vars(module) is namespace and is_library_module(module)
     return is_library_file(path)
@@ -136,7 +136,7 @@ def is_library_module(module: types.ModuleType) -> bool:
 
 @known_by_identity
 def place_of_module(module: types.ModuleType) -> str | None:
-    """Return the path of the package of a module, as `_place_of` does for a file."""
+    """Return the path of the package that a module belongs to, as `_place_of` does for a file."""
     path = getattr(module, "__file__", None)
     if getattr(getattr(module, "__spec__", None), "origin", None) in ("built-in", "frozen"):
         return ""
@@ -157,7 +157,7 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def unwrapped(value: Any) -> Any:
-    """Return the function under the wrappers of `functools.wraps`."""
+    """Return the function under the wrappers of `functools.wraps`, or `value` if it has none."""
     for _ in range(64):  # bounded: some objects have every attribute
         if (inner := attribute(value, "__wrapped__")) is None:
             break
@@ -191,7 +191,7 @@ def _place_of_class(cls: type) -> str | None:
     module = sys.modules.get(str(cls.__module__))
     if module is None or (place := place_of_module(module)) is None:
         return None
-    # The classes of canonopt's specs have no functions of their own.
+    # The classes that canonopt makes for specs have no functions in which to look.
     is_spec = module.__name__.partition(".")[0] == "canonopt"
     if is_spec or not cls.__flags__ & _IS_MADE_WHEN_RUN or is_in_place(cls):
         return place
@@ -207,7 +207,7 @@ _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 # --- purity -----------------------------------------------------------------------------------
 
-# With these builtins and attributes, code can read attributes whose names it does not contain.
+# With these builtins and attributes, code can read attributes that it does not name.
 REFLECTION = frozenset("getattr setattr delattr vars hasattr dir locals".split())
 REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
@@ -221,7 +221,7 @@ _REFLECTS = {
 
 
 def reflects(value: Any) -> bool:
-    """Return True for a function that can read attributes whose names the code does not contain."""
+    """Return True for a builtin with which code can read attributes that it does not name."""
     return id(value) in _REFLECTS
 
 
@@ -231,7 +231,7 @@ _MAKES_TEXT = frozenset(id(vars(builtins)[name]) for name in MAKE_TEXT)
 
 
 def makes_text(value: Any) -> bool:
-    """Return True for a builtin that makes a string of a value, whatever name code has for it."""
+    """Return True for a builtin of `MAKE_TEXT`, even if code calls it by another name."""
     return id(value) in _MAKES_TEXT
 
 
@@ -241,7 +241,7 @@ HIDDEN_ATTRIBUTES = frozenset(
     "__annotations__ annotation __context__ __cause__ __traceback__ cell_contents f_back "
     "f_builtins f_globals f_locals gi_frame tb_frame __hash__ __type_params__".split()
 )
-# These builtins read data that does not appear in the code at all.
+# With these builtins, code reads data that it does not name, such as files, or runs other code.
 _HIDDEN_INPUTS = frozenset(
     "breakpoint compile eval exec globals hash id input open __import__ memoryview help "
     "exit quit".split()
@@ -254,7 +254,7 @@ _PURE = frozenset(
     "keyword math numbers operator re string struct textwrap types typing "
     "unicodedata warnings __future__".split()
 )
-# `is_` and `is_not` tell equal objects apart. The others look up names, or use a registry.
+# Exceptions: `is_` and `is_not` tell equal objects apart. The others look up names or registries.
 _IMPURE_OF_PURE = frozenset(
     "_operator.is_ _operator.is_not typing.get_type_hints abc.get_cache_token _abc.get_cache_token "
     "copyreg.pickle typing.get_overloads".split()
@@ -271,7 +271,7 @@ _IMPURE = {
         "PIL": "open",
         "omegaconf": "load",
         "pandas": "read_csv read_json read_parquet read_pickle read_table",
-        # All of these packages read files.
+        # These packages read files, so all of their names are impure.
         **{name: name for name in ("etils", "fsspec", "joblib", "tensorstore", "toml")},
         "equinox": "tree_deserialise_leaves default_deserialise_filter_spec",
     }.items()
@@ -282,8 +282,8 @@ _WRITTEN_IN = {"posix": "os", "nt": "os"}  # the `__module__` of functions of `o
 def impure_name(value: Any, module: types.ModuleType | None = None) -> str | None:
     """Return the name of a library's value if the value, or a call of it, may differ each time.
 
-    Examples are `time.time` and `os.environ`. Returns None for all others. The module that defines
-    `value` decides. If `value` does not name it, `module`, in which `value` was found, decides.
+    Examples are `time.time` and `os.environ`. Returns None for all others. Decides by the module
+    that `value` names as its own, or else by `module`, in which `value` was found.
     """
     name = attribute(value, "__qualname__") or attribute(value, "__name__")
     defined = attribute(value, "__module__")

@@ -62,7 +62,7 @@ def is_constant(fn: Any) -> bool:
         return True
     if isinstance(fn, types.FunctionType):
         return "<locals>" not in fn.__code__.co_qualname and _holds(fn.__globals__, fn)
-    # Libraries use a frozen instance at the top of a module as a default.
+    # A library may have an instance of a dataclass in a module, as a default argument.
     return dataclasses.is_dataclass(fn) and _holds(_module_of(fn), fn)
 
 
@@ -83,20 +83,20 @@ def _holds(namespace: dict[str, Any], value: Any) -> bool:
 
 
 def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
-    """Return True if `x is NAME` or `x is NAME.ATTRIBUTE` can tell values with equal keys apart."""
+    """Return True if `x is NAME.ATTRIBUTE` can tell values apart that canonopt takes for equal."""
     if not path:
         return True
-    # For a value that counts by identity, such as a sentinel, `is` tells no more than the key.
+    # canonopt compares some values by identity, such as sentinels. For these, `is` tells no more.
     value = namespace.get(path[0])
     for name in path[1:]:
-        # canonopt makes its names on access, and an enum gives its members on access.
+        # The names of canonopt and the members of an enum may not be in `__dict__`.
         is_asked = isinstance(value, types.ModuleType | enum.EnumType)
         namespace = {} if is_asked else getattr(value, "__dict__", {})
         value = getattr(value, name, None) if is_asked else namespace.get(name)
     if value is None or value is ... or isinstance(value, type | enum.Enum | types.ModuleType):
         return False
-    # If an object equals only itself, so does its key. But an array may become an argument, and
-    # two functions that do the same have equal keys.
+    # An object that equals only itself is compared by identity. But an array may become an
+    # argument, and functions and records are compared by content.
     is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
     is_object = type(value).__eq__ is object.__eq__ and not (callable(value) or is_record)
     return not is_object or hasattr(value, "__array__")
@@ -124,9 +124,10 @@ _ASKED_FOR = frozenset(
 
 
 def asked_for(cls: type) -> Iterator[str]:
-    """Yield the attributes of a user's class that Python or a library looks up by name.
+    """Yield the names of the attributes of a user's class that Python or a library looks up.
 
-    These are the special methods, and attributes that override those of a library's class.
+    These are special methods, attributes that override those of a library's class, and the names
+    in `_ASKED_FOR`.
     """
     bases = [base for base in cls.__mro__ if base is not object and is_library_class(base)]
     for name, value in vars(cls).items():
@@ -134,7 +135,7 @@ def asked_for(cls: type) -> Iterator[str]:
         if name in _ASKED_FOR:
             yield name
         elif is_special and not (name in _WRITTEN or isinstance(value, FIELDS)):
-            # A private attribute counts if it is a method, or a number or None in place of one.
+            # A name with "_" counts if it is a method, or a number or None in place of a method.
             is_method = callable(value) or hasattr(type(value), "__get__")
             is_read = is_method or value is None or isinstance(value, int | float)
             if name in ("__repr__", "__hash__") and isinstance(value, types.FunctionType):
@@ -152,7 +153,8 @@ def attribute_of(owner: Any, name: str) -> Any:
     """Return the value that a module or a class has under a name, without its descriptor.
 
     Returns the function in a method or cached property, the functions and docstring of a property,
-    or the member of an enum. For a field, returns what identifies it: only instances have a value.
+    or the member of an enum. For a descriptor of `FIELDS`, returns the arguments that identify it,
+    because only instances have a value.
     """
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]

@@ -1,12 +1,12 @@
 """Find the captured variables that can still be rebound, as far as bytecode can tell.
 
 A closure captures variables, not values: `lambda: x` also sees values that are assigned to `x`
-later. So the value that `x` has now counts only if no store to `x` can run any more. To find out,
-the analysis looks up the code of the function that owns `x`, and every store to `x` in that code
-and in the code nested in it.
+later. So the value that `x` has now is its last one only if no store to `x` can run any more. To
+find out, the analysis looks up the code of the function that owns `x`, and every store to `x` in
+that code and in the code nested in it.
 
-The analysis may err in one direction only. A variable that it reports without need costs a compile.
-A variable that it misses would merge two functions that do different things later.
+The analysis may report a variable that is never rebound: this costs a compile. It must not miss a
+variable that is: two functions that do different things later would count as the same.
 """
 
 import dis
@@ -19,10 +19,10 @@ from .bytecode import key_of, nested_in
 from .callers import frames
 from .weak import WeakIdMap
 
-# Maps a code object to how many stores to each captured variable may run after its function is
-# made: 0 or inf, or 1 for a store of the first value, as in a function that calls itself. Keyed by
-# identity, because code objects of two functions may compare equal, and weakly, because `exec` may
-# make any number of them.
+# For each code object, how many stores to each captured variable may run after the function is
+# made: 0, inf, or 1 if only the first value is stored later, as in a function that calls itself.
+# Keyed by identity, because code objects of two functions may compare equal, and weakly, because
+# `exec` may make any number of them.
 _later_stores: WeakIdMap[dict[str, float]] = WeakIdMap()
 
 
@@ -57,7 +57,7 @@ def is_bound(cell: types.CellType) -> bool:
 
 
 def captured_by(function: types.FunctionType) -> dict[str, Any]:
-    """Return the values of the captured variables that have one, by name."""
+    """Return the captured variables that have a value, as a dict from names to values."""
     return {name: cell.cell_contents for name, cell in cells_of(function) if is_bound(cell)}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a function: `*args` and `**kwargs` if it has none."""
+    """Return the signature of a function, or that of `*args, **kwargs` if it has none."""
     function, follow = _past_wrappers(function)
     for eval_str in (True, False):
         try:

@@ -1,4 +1,4 @@
-"""Weak references in a dict, a mapping keyed by identity, and a unique number per object."""
+"""Weak references in a dict, weak mappings keyed by identity, and unique numbers for objects."""
 
 import functools
 import itertools
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class KeyedRef(weakref.ref):
-    """A weak reference in a dict, removed from the dict when the object dies."""
+    """A weak reference with a `value`, which `refer` keeps in a dict until its object dies."""
 
     __slots__ = ("value",)
     value: Any
@@ -20,12 +20,12 @@ class KeyedRef(weakref.ref):
 def refer(
     entries: dict[Any, KeyedRef], key: Hashable, thing: Any, value: Any = None
 ) -> tuple[Any, KeyedRef]:
-    """Return the live object of `key` and its reference; add `thing` if there is no such object.
+    """Return the live object of `key` and its reference; add `thing` first if there is none.
 
     Raises `TypeError` if `thing` cannot be weakly referenced.
     """
-    # `remove_dead` removes only a dead reference, in one step of C: an object may die in any
-    # allocation of any thread, and by then the key may have a new reference to a live object.
+    # When an object dies, another thread may have put a new reference under its key already. So
+    # `remove_dead` checks that the reference is dead and removes it, in one step of C.
     remove_dead = _remove_dead_weakref  # kept here, because Python empties modules when it exits
     new = KeyedRef(thing, lambda reference: remove_dead(entries, key))
     new.value = value
@@ -38,7 +38,7 @@ def refer(
 
 
 class WeakIdMap(Generic[T]):
-    """Weak mapping keyed by object identity, whatever `==` and `hash` of the object say.
+    """A weak mapping keyed by object identity, which ignores `==` and `hash` of the objects.
 
     `set` and `setdefault` raise `TypeError` if an object cannot be weakly referenced.
     """
@@ -51,7 +51,7 @@ class WeakIdMap(Generic[T]):
         return entry.value if entry is not None and entry() is thing else default
 
     def setdefault(self, thing: Any, value: T) -> T:
-        """Return the value of `thing`, which becomes `value` if there is none."""
+        """Return the value of `thing`. If there is none, set it to `value` first."""
         return refer(self._known, id(thing), thing, value)[1].value
 
     def set(self, thing: Any, value: T) -> None:
