@@ -74,10 +74,10 @@ def command(arguments: Sequence[str] | None, version: str) -> int:
     elif script:
         script = [sys.executable, *script]
     try:
+        _check(options, script)
         if options.compare is not None:
             print(forms.as_comparison(*map(forms.read_report, options.compare)))
             return 0
-        _check(options, script)
         if not script:
             return _finish(attached(options.attach_to), options)
     except ValueError as error:
@@ -125,9 +125,11 @@ def _allowed(text: str) -> tuple[str, int]:
 
 def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
     """Raise `ValueError` if an option is wrong, before anything runs."""
-    if options.attach_to is not None and script:
-        raise ValueError("--attach-to takes no command: another one writes the stream")
-    if options.attach_to is None and not script:
+    both = {"--attach-to": options.attach_to, "--compare": options.compare}
+    reading = [option for option, value in both.items() if value is not None]
+    if reading and script:
+        raise ValueError(f"{reading[0]} takes no command: it reads what another has written")
+    if not (reading or script):
         raise ValueError("no script to run. Write: canonopt doctor train.py")
     if options.html is not None and importlib.util.find_spec("rich") is None:
         raise ValueError("--html needs rich. Write: pip install rich")

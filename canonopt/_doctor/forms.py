@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -171,7 +171,7 @@ def as_comparison(before: _Dict, after: _Dict) -> str:
 
 def _side_by_side(before: _Dict, after: _Dict) -> list[str]:
     """Return the lines of a table that compares the functions of two runs."""
-    olds, news = ({_key(each): each for each in run["findings"]} for run in (before, after))
+    olds, news = (_by_key(run["findings"]) for run in (before, after))
     rows: list[tuple[object, ...]] = [("function", *_COMPARED)]
     for key in {**olds, **news}:
         old, new = olds.get(key, {}), news.get(key, {})
@@ -186,9 +186,9 @@ def _side_by_side(before: _Dict, after: _Dict) -> list[str]:
 
 def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
     """Yield lines on what only the second run compiled: new programs, and recompiles."""
-    known = {_key(function): function for function in before["findings"]}
-    for function in after["findings"]:
-        old = known.get(_key(function), {"compiles": 0, "moments": ()})
+    known = _by_key(before["findings"])
+    for key, function in _by_key(after["findings"]).items():
+        old = known.get(key, {"compiles": 0, "moments": ()})
         earlier, calls = _calls(old), _calls(function)
         new = [c for i, c in enumerate(calls) if c not in earlier and c not in calls[:i]]
         repeated = function["compiles"] - old["compiles"] - len(new)
@@ -209,9 +209,16 @@ def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
             yield from (f"  {cause['title']}", *(f"    {line}" for line in cause["lines"]))
 
 
-def _key(function: _Dict) -> tuple[str, str]:
-    """Return a key that a function has in both runs, even if its line or folder differs."""
-    return function["name"], os.path.basename((function["place"] or "").rpartition(":")[0])
+def _by_key(functions: Sequence[_Dict]) -> dict[tuple[str, str, int], _Dict]:
+    """Return functions by a key that each has in both runs, even if its line or folder differs."""
+    places = []
+    for i, function in enumerate(functions):
+        path, _, line = (function["place"] or "").rpartition(":")
+        places.append((function["name"], os.path.basename(path), int(line or 0), i))
+    # If a file has several functions of one name, such as lambdas, their order tells them apart.
+    ranks = (sum(p[:2] == place[:2] and p < place for p in places) for place in places)
+    keys = ((*place[:2], rank) for place, rank in zip(places, ranks, strict=True))
+    return dict(zip(keys, functions, strict=True))
 
 
 def _calls(function: _Dict) -> list[Mapping[str, str]]:

@@ -519,16 +519,27 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         kind, static = data
         reader.add_class(kind)
         # JAX compares `static` with the static data of an earlier call, which may have changed
-        # since. So mutable parts have the mode "held". The identity of an object that is new at
-        # each call is left out: of a dict's list of keys, and of a dict that JAX makes for a sparse
-        # matrix.
-        if type(static) is dict and kind.__module__.startswith("jax."):
-            reader.add_named(static, "held")
-        else:
+        # since. So mutable parts have the mode "held". The dict of a sparse matrix of JAX is new
+        # each time, and one in a wrapper of Equinox belongs to a class: both count by content.
+        if kind.__module__.startswith(("jax.", "equinox.")):
+            _read_static(reader, static)
+        else:  # for a dict, `static` is a new list of its keys
             reader.add(tuple(static) if kind is dict else static, "held")
         children = node.children()
         out.append(len(children))
         pending += reversed(children)
+
+
+def _read_static(reader: Reader, static: Any) -> None:
+    """Read static data: tuples and dicts by their parts, without identity, the rest as "held"."""
+    if type(static) is tuple:
+        reader.out.append(len(static))
+        for part in static:
+            _read_static(reader, part)
+    elif type(static) is dict:
+        reader.add_named(static, "held")
+    else:
+        reader.add(static, "held")
 
 
 # --- the rule for a type ------------------------------------------------------------------------

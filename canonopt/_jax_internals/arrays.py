@@ -40,8 +40,8 @@ def placement_text(sharding: Any) -> str:
     if not isinstance(sharding, NamedSharding):
         return str(sharding)
     mesh, spec = sharding.mesh, sharding.spec
-    if spec == PartitionSpec(*spec):  # no `unreduced` axes, which a copy would lose
-        axes = [*spec]
+    axes = _axes(spec)
+    if spec == PartitionSpec(*axes):  # no `unreduced` axes, which a copy would lose
         while axes and axes[-1] is None:
             axes.pop()
         spec = PartitionSpec(*axes)
@@ -65,14 +65,21 @@ def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
     if sharding.memory_kind not in (None, jax.devices()[0].default_memory().kind):
         return None
     if isinstance(sharding, SingleDeviceSharding):
-        (device,) = sharding.device_set
-        return f"{{jax}}.devices()[{jax.devices().index(device)}]"
+        (device,), devices = sharding.device_set, jax.devices()
+        return f"{{jax}}.devices()[{devices.index(device)}]" if device in devices else None
     if isinstance(sharding, NamedSharding):
-        spec = f"{{jax}}.sharding.PartitionSpec({', '.join(map(repr, sharding.spec))})"
+        axes = _axes(sharding.spec)
+        spec = f"{{jax}}.sharding.PartitionSpec({', '.join(map(repr, axes))})"
+        is_plain = sharding.spec == PartitionSpec(*axes) and PartitionSpec.UNCONSTRAINED not in axes
         named = (name for name, value in variables.items() if value == sharding.mesh)
-        if (mesh := next(named, None)) is not None:
+        if is_plain and (mesh := next(named, None)) is not None:
             return f"{{jax}}.sharding.NamedSharding({mesh}, {spec})"
     return None
+
+
+def _axes(spec: PartitionSpec) -> list[Any]:
+    """Return the axes of a spec. Newer versions of JAX refuse `[*spec]` if some are unreduced."""
+    return [*getattr(spec, "partitions", spec)]
 
 
 def sharding_text(value: Any) -> str:
@@ -82,7 +89,8 @@ def sharding_text(value: Any) -> str:
     """
     mesh = value.mesh if isinstance(value, NamedSharding) else value
     if not isinstance(mesh, Mesh):
-        return f"{type(value).__name__} of {getattr(value, 'num_devices', 'abstract')} devices"
+        count = getattr(value, "num_devices", "abstract")
+        return f"{type(value).__name__} of {count} device{'' if count == 1 else 's'}"
     text = f"mesh {dict(mesh.shape)}"
     if len({device.process_index for device in mesh.devices.flat}) > 1:
         text += f" of devices {[device.id for device in mesh.devices.flat]}"

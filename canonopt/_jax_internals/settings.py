@@ -78,7 +78,7 @@ def bound_dimensions() -> Hashable:
     Relies on `get_shape_memo` of jaxtyping, which must be imported. If that function is gone, the
     result equals no other.
     """
-    bound = getattr(sys.modules["jaxtyping._storage"], "get_shape_memo", None)
+    bound = getattr(sys.modules.get("jaxtyping._storage"), "get_shape_memo", None)
     return repr(bound()[:3]) if bound else object()
 
 

@@ -128,6 +128,7 @@ def listen(on_duration: Callable[..., None]) -> None:
 _registered: set[Callable[..., None]] = set()
 _seen_trace_events = 0
 _latest_traces = _clearings = 0
+_counting = threading.Lock()
 
 
 def _on_duration(event: str, *_: object, **__: object) -> None:
@@ -149,9 +150,10 @@ def traces_so_far() -> int:
     if info is None:
         listen(_on_duration)
         return _seen_trace_events
-    count = info().misses
-    _clearings += count < _latest_traces
-    _latest_traces = count
+    with _counting:
+        count = info().misses
+        _clearings += count < _latest_traces
+        _latest_traces = count
     return count
 
 

@@ -44,7 +44,8 @@ class Recorder:
         # Maps (thread, JAX's name for the function) to the log and the entry of the latest miss,
         # which JAX may compile next. The log is None for an operation of JAX or of a library.
         self.pending: dict[tuple[int, str], tuple[FunctionLog | None, Entry]] = {}
-        _known[id(self)] = self
+        with misses.lock:  # others iterate over `_known`
+            _known[id(self)] = self
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
         """Return the log to write into, or None to ignore the function."""

@@ -475,9 +475,9 @@ def _is_trace_of(traced: Entry, entry: Entry) -> bool:
     if not traced.traced or traced.at > entry.at:
         return traced.traced  # a later trace ran inside the call: the function is jitted twice
     one, other = traced.call, entry.call
-    if traced.compiled or one is None or other is None:
+    if traced.compiled or one is other or one is None or other is None:
         return one is other and not traced.compiled
-    return _is_trial_of(traced, entry) or one is other or not any(differences(one, other))
+    return _is_trial_of(traced, entry) or not any(differences(one, other))
 
 
 class CompileLog:
@@ -606,5 +606,5 @@ def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
 
 def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:
     entries = [entry for log in logs for entry in log.entries]
-    counts = {name: sum(getattr(log, name) for log in logs) for name in COUNTS}
+    counts = {count: sum(getattr(log, count) for log in logs) for count in COUNTS}
     return FunctionLog(name, None, entries, any(log.is_line for log in logs), **counts)

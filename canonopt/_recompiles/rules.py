@@ -117,8 +117,8 @@ class Cause:
         shown += [self.pattern] if self.pattern else []
         if self.sites:
             more = len(self.sites) - MOST
-            rest = f", and {more} more lines" if more > 0 else ""
-            shown.append(f"called at {', '.join(self.sites[:MOST])}{rest}")
+            others = f", and {more} more line{'s' if more > 1 else ''}" if more > 0 else ""
+            shown.append(f"called at {', '.join(self.sites[:MOST])}{others}")
         shown += (f"hint: {text}" for text in self.hints[:MOST])
         return [*shown, *(f"write: {fix}" for fix in self.fixes)]  # the fixes work only together
 
@@ -372,9 +372,10 @@ def _assign(d: Difference, code: str) -> str:
 def _canonicalize(d: Difference) -> str:
     """Return a line that canonicalizes the argument; "" if that is not sure to help."""
     is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
-    # An array that is no longer weakly typed would widen arrays of a narrow dtype.
-    is_narrow = any(leaf.dtype in ("bfloat16", "float16") for leaf in d.new.leaves.values())
-    is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or is_narrow)
+    # An array that is no longer weakly typed would widen arrays of a narrower dtype.
+    kind = next((kind for kind in ("float", "int", "complex") if kind in d.after.dtype), "")
+    alike = {leaf.dtype for leaf in d.new.leaves.values() if kind in leaf.dtype}
+    is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or (kind and len(alike) > 1))
     leaves = (item for call in (d.old, d.new) for item in call.leaves.items())
     numbers = (path for path, leaf in leaves if leaf.kind == "number" and path != d.root)
     # In later calls, arrays replace the numbers, and `canonicalize` would change the arrays' type.

@@ -72,7 +72,8 @@ Changes: TypeAlias = dict[str, tuple[str, str, Any]]
 
 def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads":
     """Return the values that a call would read now, besides its arguments."""
-    names = _names(innermost(function))[isinstance(function, types.MethodType) :]
+    is_partial = isinstance(function, functools.partial)
+    names = _names(function.func)[len(function.args) :] if is_partial else _names(function)
     roots: list[tuple[Any, str]] = [(function, "self")]
     for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
         leaves, structure = jax.tree.flatten(value)
@@ -353,9 +354,9 @@ def _is_callable(value: Any) -> bool:
 
 
 def _names(fn: Any) -> tuple[str, ...]:
-    """Return the names of the positional parameters of a function."""
-    code = attribute(fn, "__code__")
-    return code.co_varnames[: code.co_argcount] if isinstance(code, types.CodeType) else ()
+    """Return the names of the positional parameters of a function, without a bound `self`."""
+    code, is_bound = attribute(innermost(fn), "__code__"), isinstance(fn, types.MethodType)
+    return code.co_varnames[is_bound : code.co_argcount] if isinstance(code, types.CodeType) else ()
 
 
 def _is_impure(reading: Reading) -> bool:
@@ -390,9 +391,9 @@ def _referent(reference: Any) -> Any:
 def _bound(fn: Any) -> dict[str, Any]:
     """Return the arguments of a partial or the defaults of a function, by name."""
     if isinstance(fn, functools.partial):
-        return {**dict(zip(_names(innermost(fn)), fn.args, strict=False)), **fn.keywords}
-    defaults = fn.__defaults__ or ()
-    names = _names(fn)[len(_names(fn)) - len(defaults) :]
+        return {**dict(zip(_names(fn.func), fn.args, strict=False)), **fn.keywords}
+    defaults, code = fn.__defaults__ or (), fn.__code__
+    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
     return {**dict(zip(names, defaults, strict=True)), **(fn.__kwdefaults__ or {})}
 
 
@@ -425,7 +426,8 @@ def _comparison(value: Any) -> _IsSame | None:
         return _same_array(value)
     if isinstance(value, set | frozenset):
         known = frozenset(value)
-        return known.__eq__ if len(known) <= _MAX_ITEMS else None
+        # The result is `NotImplemented` for a value that is no set.
+        return (lambda found: known.__eq__(found) is True) if len(known) <= _MAX_ITEMS else None
     if isinstance(value, types.ModuleType | jax.core.Tracer):
         return None
     is_transformation = is_gradient_transformation(value)  # a tuple has no weak reference
@@ -435,7 +437,7 @@ def _comparison(value: Any) -> _IsSame | None:
         return None
     if is_transformation:
         return lambda found: getattr(found, "update", reference) is reference()
-    return lambda found: found is reference()
+    return lambda found: found is not None and found is reference()
 
 
 def _same_array(before: np.ndarray) -> _IsSame:

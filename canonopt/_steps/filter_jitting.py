@@ -179,7 +179,12 @@ class _FilterJitted(eqx.Module):
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
         function = self._function
         kept, donated, rest = function.split(self.__wrapped__, args, kwargs)
-        function.calls_of(rest.static).end_sharing(self.__wrapped__, args, kwargs)
+        try:
+            calls = function.calls_of(rest.static)
+        except TypeError:  # a static part has no hash: `lower` of `jax.jit` raises its own error
+            pass
+        else:
+            calls.end_sharing(self.__wrapped__, args, kwargs)
         return Lowered(function.plain.lower(kept, donated, rest), self)
 
     def __get__(self, instance: Any, owner: Any) -> Any:

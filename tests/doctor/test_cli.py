@@ -191,8 +191,9 @@ NO_STREAM, NO_RUN = "is not a stream of canonopt doctor", "was not written by th
         ("doctor --format html train.py", "argument --format: invalid choice: 'html'"),
         (
             "doctor --attach-to x train.py",
-            "--attach-to takes no command: another one writes the stream",
+            "--attach-to takes no command: it reads what another has written",
         ),
+        ("doctor --compare list list train.py", "--compare takes no command: it reads what"),
         (
             "doctor --allow step train.py",
             "cannot allow 'step': write FUNCTION:N, for example step:2",

@@ -135,6 +135,7 @@ def test_a_list_in_a_module_counts_by_identity_in_a_static_field():
     assert key(Module([1], 1)) == key(Module([1], 1))
     one, other = Module(True, [1]), Module(True, [1])
     assert key(one, True) != key(other, True)
+    assert key(jax.tree.structure(one), True) != key(jax.tree.structure(other), True)
 
 
 @jax.tree_util.register_dataclass
