@@ -25,12 +25,14 @@ import numpy as np
 import pytest
 from flax import linen, nnx
 from jax._src import api_util, linear_util, pjit
+from jax.sharding import AxisType, NamedSharding, SingleDeviceSharding
+from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import _jax_internals
 from canonopt._identity import read
 from canonopt._jax_internals import flax_nnx, functions, settings, tracing, watching
-from canonopt._jax_internals.arrays import in_batch
+from canonopt._jax_internals.arrays import code_of_sharding, in_batch, placement_text
 from canonopt._recompiles import listeners
 
 from .support import counting
@@ -114,6 +116,23 @@ def test_a_context_of_a_library_is_entered_if_its_stack_is_gone(monkeypatch):
     assert settings.entered_context() == "nn.intercept_methods"
     monkeypatch.delattr("jaxtyping._storage.get_shape_memo")
     assert settings.bound_dimensions() != settings.bound_dimensions()
+    monkeypatch.delitem(sys.modules, "jaxtyping._storage")
+    assert settings.bound_dimensions() != settings.bound_dimensions()
+
+
+def test_code_of_a_sharding_is_only_told_if_it_gives_that_sharding(monkeypatch):
+    mesh = jax.make_mesh((2, 2), ("data", "model"), (AxisType.Auto, AxisType.Explicit))
+    code = "{jax}.sharding.NamedSharding(m, {jax}.sharding.PartitionSpec('data', None))"
+    assert code_of_sharding(NamedSharding(mesh, P("data", None)), {"m": mesh}) == code
+    assert placement_text(NamedSharding(mesh, P("data", None))).startswith(str(P("data")))
+    for spec in (P(unreduced={"model"}), P(P.UNCONSTRAINED)):
+        sharding = NamedSharding(mesh, spec)
+        assert code_of_sharding(sharding, {"m": mesh}) is None
+        assert placement_text(sharding).startswith(str(spec))
+    device = SingleDeviceSharding(jax.devices()[1])
+    assert code_of_sharding(device, {}) == "{jax}.devices()[1]"
+    monkeypatch.setattr(jax, "devices", lambda: [jax.local_devices()[0]])  # of another backend
+    assert code_of_sharding(device, {}) is None
 
 
 def test_without_the_tracing_context_settings_still_count(monkeypatch):

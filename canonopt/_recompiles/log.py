@@ -59,6 +59,7 @@ class Counts(Timed):
     # The backward pass that `jax.grad` or `jax.vjp` makes of a jitted function is a program of its
     # own. It is not a recompile, and `assert_max_compiles` does not count it.
     backward_compiles: int = 0
+    omitted: int = 0  # how many traces or compiles have no entry, because the log was full
 
 
 COUNTS = tuple(field.name for field in attrs.fields(Counts))
@@ -343,6 +344,7 @@ class FunctionLog(Counts):
     is_line: bool = False
     programs: int = 0  # traces that did not fail and did not run inside others
     key: object = attrs.field(default=None, repr=False)  # the key of this log in a `CompileLog`
+    _latest: Entry | None = attrs.field(default=None, init=False, repr=False)
 
     @property
     def title(self) -> str:
@@ -360,16 +362,6 @@ class FunctionLog(Counts):
     def recompiles(self) -> list[Entry]:
         """Return the entries in which something was traced again or compiled again."""
         return [entry for entry in self.entries if entry.is_again]
-
-    @property
-    def omitted(self) -> int:
-        """Return how many traces or compiles have no entry, because the log was full."""
-        if len(self.entries) < self._most:
-            return 0
-        # An entry may be a trace and a compile, so the counts are not added.
-        compiles = self.compiles + self.cache_hits
-        counted = compiles if self.is_line else max(self.traces, self.compiles)
-        return max(counted - len(self.entries), 0)
 
     @property
     def avoidable(self) -> int:
@@ -408,12 +400,12 @@ class FunctionLog(Counts):
         self.programs += not (entry.is_nested or entry.error)
         function = None if entry.call is None else entry.call.leaves.get(FUNCTION)
         is_alone = function is not None and function.why_not_shared is not None
-        trial = self.entries[-1] if self.entries and is_alone else None
-        if trial is not None and _is_trial_of(trial, entry):
+        trial = self._latest
+        if is_alone and trial is not None and _is_trial_of(trial, entry):
             self.programs -= trial.error is None
             trial.call, trial.error, trial.is_trial = entry.call, entry.error, False
             trial.trace_seconds += entry.trace_seconds
-            trial.compare_with(self.entries[:-1])
+            trial.compare_with(e for e in self.entries if e is not trial)
             return trial
         # Leave out traces inside other traces: they are parts of the outer programs. For a call,
         # also leave out traces by `jax.eval_shape` or `.lower()` that were not compiled.
@@ -460,8 +452,11 @@ class FunctionLog(Counts):
         # An entry that is not kept is compared, too, because an assertion may report it.
         same = (e for e in self.entries if e.operation == entry.operation)
         entry.compare_with(same)
+        self._latest = entry
         if len(self.entries) < self._most:
             self.entries.append(entry)
+        else:
+            self.omitted += 1
 
 
 def _is_trial_of(trial: Entry, entry: Entry) -> bool:

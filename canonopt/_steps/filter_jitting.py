@@ -104,6 +104,11 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
     return eqx.module_update_wrapper(wrapper)
 
 
+def _unhashable(error: TypeError) -> ValueError:
+    """Return JAX's error for a static part without a hash."""
+    return ValueError(f"Non-hashable static arguments are used in a jit function: {error}")
+
+
 def _names_of(fn: Any) -> tuple[str, str]:
     """Return the `__name__` and `__qualname__` of `fn` without wrappers, or else of its type."""
     fn = innermost(fn)
@@ -152,10 +157,8 @@ class _FilterJitted(eqx.Module):
         call = _Call(function, fun, rest)
         try:
             calls = function.calls_of(rest.static)
-        except TypeError as error:  # a static part has no hash; this is JAX's message
-            raise ValueError(
-                f"Non-hashable static arguments are used in a jit function: {error}"
-            ) from error
+        except TypeError as error:
+            raise _unhashable(error) from error
         try:
             with HidingFailedCallbacks(), function.quietly():
                 marker, arrays, output = calls(call, (kept, donated), {})
@@ -181,10 +184,9 @@ class _FilterJitted(eqx.Module):
         kept, donated, rest = function.split(self.__wrapped__, args, kwargs)
         try:
             calls = function.calls_of(rest.static)
-        except TypeError:  # a static part has no hash: `lower` of `jax.jit` raises its own error
-            pass
-        else:
-            calls.end_sharing(self.__wrapped__, args, kwargs)
+        except TypeError as error:
+            raise _unhashable(error) from error
+        calls.end_sharing(self.__wrapped__, args, kwargs)
         return Lowered(function.plain.lower(kept, donated, rest), self)
 
     def __get__(self, instance: Any, owner: Any) -> Any:

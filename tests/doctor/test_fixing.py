@@ -94,6 +94,7 @@ import optax\noptax.adam = 1 | line 2: optax.adam is assigned to
 import optax\noptax._src.base | line 2: canonopt has no optax._src
 import optax\noptax.__version__ | line 2: canonopt has no optax.__version__
 import optax\ngetattr(optax, '__version__') | line 2: the module optax is used as a value
+import optax\ngetattr(cfg, 'adam', optax) | line 2: the module optax is used as a value
 from optax._src import base\nimport optax | line 1: canonopt has no optax._src
 import optax.experimental.aggregating as a | \
     line 1: canonopt has no optax.experimental.aggregating

@@ -136,7 +136,7 @@ def test_the_most_expensive_function_comes_first_and_says_what_it_omits():
     def log(name, seconds, traces=2):
         entry = Entry(None, 0.0, True, trace_seconds=seconds, traced_again=True)
         kept = min(traces, 64)
-        counts = {"traces": traces, "trace_seconds": kept * seconds}
+        counts = {"traces": traces, "trace_seconds": kept * seconds, "omitted": traces - kept}
         return FunctionLog(name, None, **counts, entries=[entry] * kept)
 
     dear = log("dear", 6 / 64, traces=162)
@@ -450,3 +450,10 @@ def test_new_programs_have_what_differs(first, second, counts, expected, tmp_pat
     assert re.search(r"^  eager operations +\d+ -> \d+$", table, re.M)
     for line, wanted in zip(found.splitlines(), expected, strict=True):
         assert line == wanted or re.fullmatch(wanted, line)
+
+
+def test_functions_of_one_name_have_a_row_each(tmp_path, capsys):
+    path = tmp_path / "run.json"
+    path.write_text(forms.as_json(report_of(trained(others=[lambda x: x, lambda x: x + 1]))))
+    assert main(["doctor", "--compare", str(path), str(path)]) == 0
+    assert re.findall("^  <lambda> +(.*?)  ", capsys.readouterr().out, re.M) == ["1 -> 1"] * 2

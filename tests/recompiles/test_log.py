@@ -61,6 +61,15 @@ found = log.functions[0]
 = len(found.entries) == MAX_ENTRIES
 = MAX_ENTRIES < found.traces and MAX_ENTRIES <= 64
 = found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
+### a trial and the trace after it are one entry, also in a full log
+from canonopt._recompiles.log import MAX_ENTRIES
+def make(i, array):
+    def step(x): return x * i + float(array)
+    return canonopt.jit(step)
+for i in range(MAX_ENTRIES + 2): make(i, jnp.asarray(1.0))(ones(3))
+found = log["step"]
+= (found.traces, found.programs) == (2 * (MAX_ENTRIES + 2), MAX_ENTRIES + 2)
+= (len(found.entries), found.omitted) == (MAX_ENTRIES, 2)
 ### the repr of a function and of an entry is short
 step = jax.jit(lambda tree: tree)
 for size in (1, 2): step({f"k{i}": ones(size) for i in range(99)})

@@ -32,6 +32,12 @@ canonopt.canonicalize
 step = jax.jit(lambda x, scale: x * scale)
 for scale in (jnp.asarray(0.5), jnp.asarray(0.5, jnp.float32)):
     step(jnp.ones(3, jnp.bfloat16), scale)  # here
+### a weak number beside integers of a narrower dtype
+# hint: make n with a dtype, as jnp.zeros(n, jnp.float32) does, or by \
+canonopt.canonicalize
+step = jax.jit(lambda x, n: x * n)
+for n in (jnp.asarray(2), jnp.asarray(2, jnp.int32)):
+    step(jnp.ones(3, jnp.int8), n)  # here
 ### an argument that has no name
 # hint: make x with a dtype, as jnp.zeros(n, jnp.float32) does, or by \
 canonopt.canonicalize

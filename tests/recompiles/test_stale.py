@@ -155,6 +155,13 @@ model | model.weight | model = Scaled(X); step = lambda x: model(x) | model = Sc
 attribute by a string | args.alpha | step = lambda x: getattr(args, 'alpha') * x | args.alpha = 2.0
 set | frozen | \
     frozen = {'encoder'}; step = lambda x: x if 'decoder' in frozen else -x | frozen.add('decoder')
+set that becomes a list | frozen | \
+    frozen = {'encoder'}; step = lambda x: x if 'decoder' in frozen else -x | frozen = ['decoder']
+object that becomes None | trainer | \
+    step = lambda x: x if trainer is None else 2 * x | trainer = None
+argument of a partial of a method | config['lr'] | \
+    Own.times = lambda self, config, x: config['lr'] * x; \
+    step = functools.partial(Own().times, config) | config['lr'] = 0.2
 rule for a derivative | config['lr'] | \
     rule = jax.custom_vjp(lambda x: x); \
     rule.defvjp(lambda x: (x, None), lambda _, g: (config['lr'] * g,)); \

@@ -22,7 +22,12 @@ def model():
     return eqx.nn.MLP(2, 1, 4, depth=1, key=jax.random.key(0))
 
 
+def with_more(learning_rate, b1, **more):
+    return optax.adam(learning_rate, b1, **more)
+
+
 NAMES = {
+    "with_more": with_more,
     **{"canonopt": canonopt, "optax": optax},
     **{name: getattr(canonopt, name) for name in ("adam", "adamw", "chain", "clip", "sgd")},
     **{"model": model(), "dynamic": canonopt.dynamic},
@@ -56,6 +61,11 @@ adam(1e-3).replace(beta1=0.5) | There is no hyperparameter 'beta1'. \
     The hyperparameters of this spec are: learning_rate, b1, b2, eps, eps_root
 chain(clip(1.0), adam(1e-3)).replace(lr=0.1, learning_rate=0.2) | replace got two values for \
     args[1].learning_rate. Write only one of them.
+chain(adam(1e-3)).replace(**{'args[0]': sgd(1e-3), 'args[0].lr': 0.1}) | replace got a value for \
+    args[0].learning_rate, and another for a part that it is in. Write only one of them.
+chain(adam(1e-3)).replace(args=(sgd(1e-3),), lr=0.1) | replace got a value for \
+    args[0].learning_rate, and another for a part that it is in. Write only one of them.
+canonopt.canonical(with_more)(0.1, b2=3) | with_more: missing a required argument: 'b1'. Its sig
 ### text in place of a number or a boolean, ParameterError
 adam('1e-3') | learning_rate of adam must be a number or a boolean, not '1e-3'. Write a \
     number without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number.

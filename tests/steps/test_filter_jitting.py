@@ -188,6 +188,7 @@ yield refused(TypeError, "argument", bound, X, unknown=1)
 ### arguments that cannot be hashed
 for tree in (Holder(({1}, X)), {1}):
     yield refused(ValueError, "Non-hashable static", filter_jit(lambda tree: X), tree)
+    yield refused(ValueError, "Non-hashable static", filter_jit(lambda tree: X).lower, tree)
 ### static values whose == is no bool
 yield [filter_jit(lambda layer: layer.weight)(Layer(X, size=[np.ones(2)])) for _ in range(2)]
 ### donated modules

@@ -53,6 +53,11 @@ class Lazy:
         return 1
 
 
+def in_its_own_set(item):
+    item.all = {item}
+    return item
+
+
 class Base:
     def __call__(self):
         return 0
@@ -109,6 +114,7 @@ def cases(process):
     yield "halves", array(process, P("data"))
     yield "state of libraries", (logging.getLogger(str(process)), np.random.default_rng(process))
     yield "around itself", (items := [1], items.append(items))
+    yield "around itself in a set", in_its_own_set(Lazy())
     yield "on demand", (made := Lazy(), made.value if other else 1)
     yield "methods", with_method(1)
     # Different in the two processes.
