@@ -210,8 +210,9 @@ def _advice_on_lines(lines: Sequence[tuple[_Dict, Sequence[_Dict]]]) -> Iterator
 
 
 def _advice_on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) -> Iterator[str]:
-    both = (*report["findings"], *report["lines"])
-    hits, misses = (sum(each[name] for each in both) for name in ("cache_hits", "cache_misses"))
+    both = (each["by_process"] for each in (*report["findings"], *report["lines"]))
+    own = [each[process["name"]] for each in both if process["name"] in each]
+    hits, misses = (sum(each[name] for each in own) for name in ("cache_hits", "cache_misses"))
     if hits or misses:
         yield f"JAX's persistent cache held {hits} of {hits + misses} programs"
     is_on, least = process["cache"]["is_on"], process["cache"]["min_seconds"]
