@@ -229,7 +229,8 @@ def _loaded(instruction: dis.Instruction, code: types.CodeType) -> tuple[str, ..
     variable = _variable(instruction)
     if variable is None:
         return ()
-    return name if opname == "LOAD_FAST_LOAD_FAST" else (variable,)
+    is_pair = isinstance(name, tuple) and opname.startswith("LOAD")
+    return name if is_pair else (variable,)
 
 
 def _words(constant: Any) -> Iterator[str]:
