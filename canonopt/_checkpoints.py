@@ -71,8 +71,8 @@ def restore_like(
     - `like`: a pytree, for example a model and the state of `init_like_grads`. Arrays may be
         `jax.ShapeDtypeStruct`s; without a sharding, these stand for arrays that are not committed.
     - `load`: a function that reads the checkpoint. Its argument is `like` with a
-        `jax.ShapeDtypeStruct` in place of each array: orbax and equinox restore into such a tree.
-        The structs have shardings. `load` returns the restored pytree, or a list of its leaves.
+        `jax.ShapeDtypeStruct`, which has a sharding, in place of each JAX array. Orbax and Equinox
+        restore into such a tree. `load` returns the restored pytree, or a list of its leaves.
     - `manifest`: the result of `canonopt.manifest` for the tree that was saved.
 
     **Returns:** a pytree of `like`'s type. Leaves such as functions are those of `like`.
@@ -128,7 +128,7 @@ _DATA = (*_ARRAYS, np.ndarray, np.generic, *_NUMBERS)
 
 
 def _as_struct(leaf: Any) -> Any:
-    """Return an array's struct with a sharding, which orbax needs; any other leaf unchanged."""
+    """Return a struct with a sharding, which orbax needs, for a JAX array; else the leaf itself."""
     if not isinstance(leaf, _ARRAYS):
         return leaf
     sharding = leaf.sharding or jax.device_put(np.zeros(())).sharding
@@ -136,7 +136,7 @@ def _as_struct(leaf: Any) -> Any:
 
 
 def _placed(value: Any, like: Any) -> Any:
-    """Return a restored value with the type and placement of `like`; `like` if it holds no data."""
+    """Return a restored value with `like`'s type and placement; `like` itself if it has no data."""
     if not isinstance(like, _DATA):
         return like
     if isinstance(like, _NUMBERS):
@@ -165,7 +165,7 @@ def _contents(tree: Any) -> dict[str, str]:
     def note(path: tuple[Any, ...], node: Any) -> bool:
         name = jtu.keystr(path)
         if isinstance(node, _DATA):
-            dtype = getattr(node, "dtype", None)  # of NumPy's float64 too, which is a float
+            dtype = getattr(node, "dtype", None)  # also for `np.float64`, which is a float
             if dtype is None:  # use the class: an integer may be too large for JAX
                 dtype = jnp.result_type(next(kind for kind in _NUMBERS if isinstance(node, kind)))
             found[name] = f"{dtype}[{','.join(map(str, np.shape(node)))}]"

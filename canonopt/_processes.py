@@ -105,7 +105,7 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 
 _Parts = dict[str, str]  # the texts of parts, by path
 _KEY = "canonopt/same"  # the start of all keys in the store; the number of the call follows
-_MARGIN = 5  # seconds that the others wait for the verdict after the timeout
+_MARGIN = 5  # further seconds, after the timeout, that the others wait for the verdict
 
 
 # The result of a comparison, which process 0 sends to the others: the indices of missing processes;
@@ -114,7 +114,7 @@ _Verdict = tuple[list[int], dict[str, tuple[str, str, str]]]
 
 
 def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
-    """Publish the parts of process 0, collect the results of the others, and return the verdict."""
+    """Publish process 0's parts, collect the others' results, send the verdict and return it."""
     key, until = f"{_KEY}/{call}", time.monotonic() + timeout
     others.set(f"{key}/parts", zlib.compress(json.dumps(parts).encode()))
     while True:
@@ -132,7 +132,7 @@ def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdi
 
 
 def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
-    """Compare `parts` with those of process 0, and return the verdict of process 0."""
+    """Compare `parts` with those of process 0, send the result, and return process 0's verdict."""
     key = f"{_KEY}/{call}"
     published = others.get(f"{key}/parts", timeout)
     if published is None:
@@ -147,7 +147,7 @@ def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Ver
 # --- what is in a value -------------------------------------------------------------------------
 
 _MAX_PARTS = 100_000  # further parts are not compared
-_MAX_SHOWN = 200  # maximum number of characters of a text; a longer one is cut, with a hash
+_MAX_SHOWN = 200  # maximum number of characters of a text; a hash follows a text that is cut
 
 _Named = Iterable[tuple[str, Any]]
 
@@ -249,7 +249,7 @@ def _text_of_whole(value: Any) -> str | None:
 
 
 def _methods(kind: type) -> _Named:
-    """Yield the methods of a class and its bases, except those that a library defines."""
+    """Yield the user's methods of a class and its bases; of special methods, only `__call__`."""
     for base in kind.__mro__:
         for name in () if is_library_class(base) else vars(base):
             method = getattr(base, name, None)

@@ -85,7 +85,7 @@ def _text(value: Any, depth: int) -> str:
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
-    """Return the items or fields of a value, each with a label, or None to show its `repr`."""
+    """Return the labeled items or fields of a value; None if its `repr` is to be shown."""
     kind = type(value)
     if kind.__repr__ in _SHOWN_AS_CONTAINERS:
         if isinstance(value, dict):
@@ -134,7 +134,7 @@ def _on_one_line(text: str) -> str:
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return the texts that differ, by name, as `(before, after)`. An absent text is `"missing"`.
 
-    The names are in the order of `after`. Names that only `before` has come last.
+    The names are in the order of `after`. Names that are only in `before` come last.
     """
     pairs = {n: (before.get(n, "missing"), after.get(n, "missing")) for n in {**after, **before}}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -173,9 +173,9 @@ def is_gradient_transformation(value: Any) -> bool:
 def built_as(value: Any) -> str | None:
     """Return how Optax built a transformation: `optax.chain(clip_by_global_norm, adamw)`.
 
-    Returns None if Optax did not build the value. Relies on the qualified name of `update`, which
-    begins with its factory's name, and on the variables that `chain`, `masked` and
-    `with_extra_args_support` capture. If these variables change, names only the outermost factory.
+    Returns None for a value that is no transformation of Optax. Relies on the qualified name of
+    `update`, which begins with its factory's name, and on the variables that `chain`, `masked` and
+    `with_extra_args_support` capture. If these change, only the outermost factory is named.
     """
     if not is_gradient_transformation(value):
         return None

@@ -3,7 +3,7 @@
 `cli` reads the command line. `running` starts the command with `startup/sitecustomize` in each of
 its Python processes. In these, `stream` writes a line for each trace and compile. `stream` also
 reads the lines for the doctor. `report` makes a report of them, a dict, and `forms` renders it.
-`fixing` is another command, `canonopt fix`. `command` runs either, as `canonopt.__main__` does.
+`fixing` is another command, `canonopt fix`. `canonopt.__main__` calls `command`, which runs either.
 """
 
 from .cli import command as command

@@ -56,7 +56,7 @@ def _printed(report: _Dict, is_whole: bool, **options: Any) -> Any:
 
 
 def with_short_paths(text: str) -> str:
-    """Return text with paths relative to the working directory or to installed packages."""
+    """Return text with paths relative to the working directory or to `site-packages`."""
     return re.sub(r"[^\s(]*/site-packages/", "", text.replace(os.path.join(os.getcwd(), ""), ""))
 
 
@@ -106,7 +106,7 @@ def _block(heading: str, *lines: str) -> Iterator[_Line]:
 
 
 def verdict(report: _Dict) -> str | None:
-    """Return a line if nothing was compiled, or nothing again without need; else None."""
+    """Return a line if the report asks for no change of the code; else None."""
     if not report["findings"]:
         # If no function could be counted, a note says why.
         has_notes = report["problems"] or report["notes"]
@@ -210,7 +210,7 @@ def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
 
 
 def _by_key(functions: Sequence[_Dict]) -> dict[tuple[str, str, int], _Dict]:
-    """Return functions by a key that each has in both runs, even if its line or folder differs."""
+    """Return functions by a key that is the same in both runs, even if line or folder differs."""
     places = []
     for i, function in enumerate(functions):
         path, _, line = (function["place"] or "").rpartition(":")

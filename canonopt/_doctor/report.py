@@ -49,7 +49,7 @@ def report_on(
         "recompiled": any(each["repeated"] for each in found),
         "problems": [*problems],
         "notes": [*notes],
-        # Functions of the user, and lines at which JAX or a library compiled something again.
+        # The user's functions, and lines where JAX or a library compiled again without need.
         "findings": [each for each in found if each["repeated"] or not each["is_line"]],
         "lines": [each for each in found if each["is_line"] and not each["repeated"]],
         "stale": _stale(processes),
@@ -128,7 +128,7 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
 
 
 def _stale(processes: Iterable[Process]) -> list[dict[str, Any]]:
-    """Return each stale read (of a value changed after a trace) with its calls in all processes."""
+    """Return each `StaleRead` once, with the number of its calls in all processes."""
     found: dict[object, Any] = {}
     for read in (read for process in processes for read in process.stale):
         key = (read.function, read.place, *(value.path for value in read.values))
@@ -143,8 +143,8 @@ def _stale(processes: Iterable[Process]) -> list[dict[str, Any]]:
 def _start(report: _Dict, process: _Dict) -> dict[str, Any] | None:
     """Return where the time went until the first slow function, usually the step, could run.
 
-    The dict has the rows of a table, with titles in the first row, and advice to shorten the start.
-    Returns None if less than a second went into tracing and compiling.
+    The dict has the seconds, the rows of a table (titles first), and advice to shorten the start.
+    Returns None if no function was compiled, or tracing and compiling took less than a second.
     """
     functions, lines = [], []
     for each in (*report["findings"], *report["lines"]):
@@ -219,7 +219,7 @@ def _advice_on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) ->
     times = [moment["compile_seconds"] for moment in moments]
     short = sum(seconds for seconds in times if seconds < least)
     if is_on and short >= _WORTH_SECONDS and misses:
-        # A restart of a transformer took 11.7 s with the default threshold, and 4.8 s with 0.
+        # A restart of that transformer took 11.7 s with the default threshold, and 4.8 s with 0.
         few = f"{sum(seconds < least for seconds in times)} programs, {short:.2f} s"
         left_out = f"leaves out what compiles in less than {least:g} s: {few}"
         yield f"hint: JAX's persistent cache {left_out}"

@@ -29,7 +29,7 @@ def watched(
 
     The streams of its processes go to `folder`, by default a temporary one. `with_canonopt` puts
     canonopt's factories in place of Optax's. `output` gets what the command prints to stdout. With
-    `output`, the command has no stdin, since only the first of two runs could read that.
+    `output`, the command has no stdin: only the first of the two runs of `--try` could read that.
     """
     with tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True) as made:
         # A process that outlives the command may still write here while the folder is removed.
@@ -100,7 +100,7 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
 
 
 def _outlive(process: subprocess.Popen[bytes]) -> None:
-    """Pass all signals but Ctrl-C on to the command, and survive them, to report on the run."""
+    """Survive some signals, to report on the run; pass all of them but Ctrl-C on to the command."""
     passed_on = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
     def pass_on(number: int, _: object) -> None:
@@ -109,6 +109,6 @@ def _outlive(process: subprocess.Popen[bytes]) -> None:
             process.send_signal(number)
 
     for number in (signal.SIGINT, *passed_on):
-        # A signal that is ignored, as under `nohup`, stays ignored, also by the command.
+        # A signal that is ignored, as under `nohup`, stays ignored, here and in the command.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, pass_on)

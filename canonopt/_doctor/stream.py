@@ -54,7 +54,7 @@ _ENTRY = (
 class StreamRecorder(Recorder):
     """A recorder that writes a line for each trace and compile.
 
-    It holds the lock of the counts while it writes, so a later line never has smaller counts.
+    It writes under `misses.lock`, which guards the counts: a later line never has smaller counts.
     """
 
     def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
@@ -93,7 +93,7 @@ class StreamRecorder(Recorder):
             self.tell_stale(read)
 
     def tell_stale(self, read: StaleRead) -> None:
-        """Write a stale read (of a value that changed after a trace), with all calls until now."""
+        """Write a `StaleRead`, with the number of its calls until now."""
         self.tell("stale", number=self.log.stale.index(read), **attrs.asdict(read))
 
     def _tell_of(self, log: FunctionLog, entry: Entry, event: str) -> None:
@@ -138,7 +138,7 @@ def _cut(value: Any) -> Any:
 
 
 def listen(write: Callable[[dict[str, Any]], None]) -> None:
-    """Call `write` with the record of each trace and compile of this process from now on.
+    """Call `write` with a record of each trace, compile and stale read of this process from now on.
 
     Raises `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
     """

@@ -284,7 +284,7 @@ class Difference(Part):
 
     @property
     def function(self) -> Part:
-        """Return the value; if it looks the same, the outermost function or optimizer in it."""
+        """Return the value; if it looks the same, the outermost differing function or optimizer."""
         if self.before.kind != "value" or self.visible is not None or self.is_object:
             return self
         inside = (part for part in reversed(self.parts) if part.before.kind != "value")
@@ -480,7 +480,7 @@ class Difference(Part):
 
     @property
     def for_dynamic(self) -> str:
-        """Return advice on passing the optimizer as data, declared in the class that holds it."""
+        """Return advice on how to pass the optimizer as data, also in the class that holds it."""
         words, leaves = self.not_static, self.new.leaves
         words += ", in an argument that is not donated" * self.new.donates
         optimizer = self.path.removesuffix(self.parameter)
@@ -529,7 +529,7 @@ class Difference(Part):
 
     @property
     def is_of_numbers(self) -> bool:
-        """Return True if one value is a number, and the other is an array or of another type."""
+        """Return True if a number differs from an array, or from a number of another type."""
         leaves = self.before, self.after
         is_one = any(
             leaf.kind == "number" or leaf.number or leaf.text in ("True", "False")
@@ -539,7 +539,7 @@ class Difference(Part):
 
     @property
     def one_dtype(self) -> str:
-        """Return the dtype in both calls, such as `jnp.float32`, or "dtype" if the calls differ."""
+        """Return the dtype, such as `jnp.float32`, or "dtype" if it differs between the calls."""
         before, after = as_traced(self.before, self.after), as_traced(self.after, self.before)
         is_one = before.dtype == after.dtype != ""
         return f"jnp.{after.dtype}" if is_one else "dtype"

@@ -34,7 +34,7 @@ from .stale import StaleWatch
 
 
 class Recorder:
-    """A writer of traces and compiles into a log.
+    """An object that writes traces and compiles into a log.
 
     Callers of `log_of`, `line_of`, `add_trace` and `add_compile` hold `misses.lock`.
     """
@@ -44,7 +44,7 @@ class Recorder:
         # Maps (thread, JAX's name for the function) to the log and the entry of the latest miss,
         # which JAX may compile next. The log is None for an operation of JAX or of a library.
         self.pending: dict[tuple[int, str], tuple[FunctionLog | None, Entry]] = {}
-        with misses.lock:  # others iterate over `_known`
+        with misses.lock:  # other threads iterate over `_known`
             _known[id(self)] = self
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
@@ -74,7 +74,7 @@ class Recorder:
         """Handle a compile, by a call or by `.compile()`. A subclass may raise an error here."""
 
     def close(self) -> None:
-        """Drop the log and the pending misses, so that no later compile is written there."""
+        """Drop the log and the pending misses, so that no later compile is written into the log."""
         self.log = CompileLog()
         self.pending.clear()
 
@@ -215,7 +215,7 @@ def check_compiles() -> None:
     global _is_compile_due
     if is_staging():
         return
-    misses.check()  # checks again only if Equinox was imported since then
+    misses.check()  # checks again only if Equinox was imported since the last check
     if _is_compile_due:
         compiles.check()
         _is_compile_due = False
@@ -311,7 +311,7 @@ def _count(running: _Running, traced: bool, program: Any, seconds: float) -> lis
     failure = sys.exception() if program is None else None
     error = None if failure is None else f"{type(failure).__name__}: {failure}"
     outputs = getattr(program, "out_avals", ())
-    # From now on, a compile of this name belongs to this miss, so no recorder needs earlier misses.
+    # A compile of this name now belongs to this miss. Drop the earlier ones in all live recorders.
     key = threading.get_ident(), name_in_events(miss.jitted)
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)

@@ -245,7 +245,7 @@ _STACK = ". Append to a Python list, and stack it once"
 def repeated_operation(name: str, count: int) -> Cause | None:
     """Return the cause for an operation that a line compiled again for the same shapes.
 
-    `count` says how often. Returns None for a few times, since a line may run one operation with
+    `count` says how often. Returns None below `HANDFUL`, since a line may run one operation with
     several constants. Operations that take functions, such as `scan`, always have a cause.
     """
     # These operations take functions; JAX compiles them under these names.
@@ -269,8 +269,8 @@ def verdict(
 ) -> tuple[str | None, str | None]:
     """Return a pattern, such as `n grows by one each time`, and why the changes are expected.
 
-    At least one of the two is None. `calls` has the changes of each call, which have the same paths
-    and kinds. `every` has the changes of all calls of the function, also those of other kinds.
+    At least one of the two is None. `calls` has the changes of each call, with the same kinds and
+    `path_of_growth`. `every` has the changes of all calls of the function, also of other kinds.
     """
     first = calls[0][0]
     is_of_length = first.is_of_length
@@ -306,7 +306,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def _growth(texts: Sequence[str]) -> str | None:
-    """Return in words how a number grows by equal steps over three texts or more, or else None."""
+    """Return in words how a number changes by equal steps over three texts or more; else None."""
     steps = [[b - a for a, b in itertools.pairwise(each)] for each in _changing(texts)]
     is_even = all(math.isclose(step, each[0], rel_tol=1e-6) for each in steps for step in each)
     if len(texts) < 3 or not (steps and is_even):
@@ -317,7 +317,7 @@ def _growth(texts: Sequence[str]) -> str | None:
 
 
 def _changing(texts: Sequence[str]) -> list[tuple[float, ...]]:
-    """Return the values of each number that changes between texts; empty if words change, too.
+    """Return the values of each number that changes in texts; empty if anything else differs.
 
     Two numbers that have the same values in all texts count once.
     """
@@ -416,10 +416,7 @@ class FunctionLog(Counts):
         return entry
 
     def add_compile(self, compiled: Compile, entry: Entry) -> Entry | None:
-        """Count a compile that the miss of `entry` led to.
-
-        **Returns:** the entry that the compile belongs to, or None for a backward pass.
-        """
+        """Count a compile after the miss of `entry`. Return its entry; None for a backward pass."""
         is_new = self.is_line or not (entry.traced or entry.compiled)
         if self.is_line:
             self.traces += entry.traced
@@ -481,7 +478,7 @@ class CompileLog:
     def __init__(self) -> None:
         # Errors of canonopt itself, which are kept here and do not stop the user's program.
         self.problems: list[str] = []
-        # Cached calls that used an outdated value; empty without `compile_log(stale=True)`.
+        # Cached calls that used an old value, from `compile_log(stale=True)` or the doctor.
         self.stale: list[StaleRead] = []
         self._logs: dict[object, FunctionLog] = {}
         _alive[id(self)] = self

@@ -92,7 +92,7 @@ class Leaf:
     # Two values of one kind that JAX finds equal have equal tokens. Since hashes collide, static
     # values that JAX finds different may have equal tokens, too.
     token: Hashable
-    # Equal for static values that canonopt treats as the same; None for a value it cannot read.
+    # Equal for static values that canonopt treats as the same; None for a value that was not read.
     digest: Hashable = None
     type: str = ""
     type_token: Hashable = None  # differs if a class is defined again under the same name
@@ -781,7 +781,7 @@ _TRANSFORMS = {
 def _named(
     function: Any, args: tuple, kwargs: Mapping[str, Any]
 ) -> tuple[list[tuple[int | None, str, Any]], frozenset[str]]:
-    """Return (index or None, name, value) of arguments, and names of those that equal defaults."""
+    """Return (index or None, name, value) of each argument, and names of those at their default."""
     parameters: list[inspect.Parameter] = []
     with contextlib.suppress(ValueError, TypeError):  # some C functions lack a signature
         parameters = [*inspect.signature(function).parameters.values()]

@@ -44,7 +44,7 @@ class Change:
 
     @property
     def path_of_growth(self) -> str:
-        """Return `path`; for a missing item, with `[i]` in place of indices and the last key."""
+        """Return `path`; for a missing item, `[i]` replaces each index and the last key."""
         step = r"\[\d+\]|\[[^\[\]]*\]$"
         return re.sub(step, "[i]", self.path) if self.is_of_length else self.path
 
@@ -56,7 +56,8 @@ MOST = 3  # maximum number of differences, lines and hints that a report shows
 class Cause:
     """The reason why something was traced or compiled again, or why a trace failed, and how often.
 
-    `changes` has the changes of the first time. At later times, the same paths and kinds changed.
+    `changes` has the changes of the first time. Later changes have the same kinds and paths. If a
+    list or a dict grows, only the indices or keys in the paths differ.
     """
 
     changes: tuple[Change, ...] = ()  # the changes from the nearest earlier call
@@ -348,7 +349,7 @@ def wanted(d: Difference) -> int:
         return HANDFUL if is_of_two_places else 1
     if d.is_of_nodes:  # the user wants two models, but not a list and then a tuple
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
-    # A step returns its state. So in a state, only shapes may differ, or None may become a leaf.
+    # A step returns its state: in it, only shapes may differ, or a frozen leaf (None) gets a value.
     is_choice = d.kind in ("shape", "none") or d.is_missing
     may_differ = d.kind == "shape" or d.before.kind == "none" or not d.new.in_state(d.place)
     return HANDFUL if is_choice and may_differ else 1
@@ -414,7 +415,7 @@ def _placed(d: Difference) -> str:
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:
         return ""
-    # In JAX 0.8 to 0.12, `device_put` with a sharding changes the memory kind; a device raises.
+    # JAX 0.8 to 0.12 changes the memory kind if it gets a sharding, and raises if it gets a device.
     if ".devices()[" in place and d.before.memory_kind != d.after.memory_kind:
         return ""
     # Only arrays can be put on a device.

@@ -3,7 +3,8 @@
 JAX looks at the arguments of a call, not at what else the function reads: globals, captured
 variables, attributes, items of containers. `Reads` notes these values, by name, when a function is
 traced. After a cached call, `StaleWatch` compares them. If a value differs, the function is traced
-again, without JAX's caches. A change is reported only if the new trace gives another program.
+again, without JAX's caches. A change is reported only if the new trace gives another program. If
+the function has effects, it is not traced again, and the change is reported as unconfirmed.
 """
 
 import collections
@@ -96,8 +97,8 @@ class Reads:
     The list is flat, since each cached call compares all values: 0.1 to 0.3 us for one value.
 
     - `codes`: the code of these functions.
-    - `has_effects`: whether the functions print, use a logger, or call a library's function that
-        changes objects or variables. `reading_of` finds other effects.
+    - `has_effects`: whether the functions print, use a logger, or are wrapped by a library whose
+        wrapper changes objects or variables. `reading_of` finds other effects.
     """
 
     def __init__(
@@ -360,7 +361,7 @@ def _names(fn: Any) -> tuple[str, ...]:
 
 
 def _is_impure(reading: Reading) -> bool:
-    """Return True if running the code may have an effect that its `Reading` does not show."""
+    """Return True if code that canonopt cannot read or compare may have effects."""
     for each in reading.incomparable[: reading.stops]:
         if each.why == CACHE.why:
             if not read(now=(each.part.__wrapped__,)).is_comparable:
@@ -583,7 +584,7 @@ class _Program:
     def check(
         self, function: Any, call: int, cached: CachedCall, may_trace: bool
     ) -> StaleRead | None:
-        """Compare the values read now with those before, and return the report if it is new."""
+        """Compare the values read now with those read before. Return the report if it is new."""
         changes = self.reads.changes()
         if self.active is not None:
             told = {value.path for value in self.active.values}

@@ -74,7 +74,7 @@ class Stream:
 
 
 class Finder:
-    """A finder that calls `functions[name]` once the module `name` is fully imported.
+    """A finder that calls `functions[name]` as soon as the module `name` is fully imported.
 
     If canonopt imports that module, the call waits until canonopt is fully imported, too.
     """
