@@ -71,7 +71,7 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         next callable like `fn` is likely to be another object.
 
     **Returns:** a callable of the same type, signature and behavior. It is `fn` itself if `fn` is
-    one object already, like a function at the top level of a module, or if `fn` cannot be compared.
+    made only once, like a function at the top level of a module, or if `fn` cannot be compared.
     The result lives as long as something, such as a jit cache, refers to it.
 
     **Raises:** `HoistError` if `fn` is not callable or, with `strict`, if a part of it is compared
@@ -120,8 +120,8 @@ def _intern(fn: Any, reading: Reading, key: Hashable) -> Any:
     watched = Watched(reading, lambda: read((fn,)))
     guarded = _guarded(fn, watched) if reading.can_change else fn
     if guarded is fn:
-        # `fn` cannot change, or no copy can check for changes. Share `fn` only if it reads no data.
-        # If only its code can change, that is safe: JAX takes a redefined class for a new one.
+        # `fn` cannot change, or no copy can check for changes. Share `fn` only if it reads no data:
+        # a change of code alone is safe, because JAX takes a redefined class for a new one.
         return fn if reading.reads_data else _callables.setdefault(key, fn)
     found = _callables.setdefault(key, guarded)
     if found is guarded:
@@ -196,7 +196,7 @@ class _Guard:
 def described(
     fn: Any, found: Incomparable, as_text: Callable[[Any], str] | None = None
 ) -> tuple[str | None, str]:
-    """Return the path in `fn` to `found.part` (None if it is `fn`), and a phrase for the part."""
+    """Return the path in `fn` to `found.part` (or None), and a phrase that names the part."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = (as_text or _text)(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."

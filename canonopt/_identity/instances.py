@@ -1,9 +1,9 @@
 """Rules that read classes and instances for a key, and `register_constant`.
 
 An instance counts by value if its class says that the attributes do not change: a frozen
-dataclass, a frozen attrs class or an `equinox.Module`. Instances of any other class may change
-after they are read, so two that look alike now are not the same, unless the user has promised with
-`register_constant` that instances of the class do not change.
+dataclass, a frozen attrs class or an `equinox.Module`. Any other instance may change after it is
+read, so in the mode "held" its identity counts as well. But the user may promise with
+`register_constant` that instances of a class do not change, and give a key for them.
 """
 
 import dataclasses
@@ -40,9 +40,9 @@ def register_constant(
 def register_constant(cls: Any = None, key: Key | None = None) -> Any:
     """Promise that the instances of a class do not change after they are made.
 
-    Frozen dataclasses, frozen attrs classes and `equinox.Module`s need no promise. Two masks or
-    schedules that capture an instance of any other class are the same only if they capture the
-    same object and it has not changed. canonopt reads the whole object again at each trace.
+    Frozen dataclasses, frozen attrs classes and `equinox.Module`s need no promise. For any other
+    class without a promise, two masks or schedules that capture an instance are the same only if
+    they capture the same, unchanged object. canonopt reads the whole object again at each trace.
 
     ```python
     >>> import canonopt
@@ -218,7 +218,7 @@ def is_frozen_record(cls: type) -> bool:
 
 
 def is_sentinel(value: Any) -> bool:
-    """Return True if `value` is an `object()`, or is of a library's class and has no attributes."""
+    """Return True for an `object()`, or an instance of a library's class that holds no values."""
     cls = type(value)
     is_simple = is_library_class(cls) and state_of(cls) == "attributes"
     return cls is object or (is_simple and not attributes_of(value))
@@ -230,7 +230,7 @@ def is_namedtuple(kind: type) -> bool:
 
 
 def is_record(kind: type) -> bool:
-    """Return True for a type of named tuples or of Optax transformations."""
+    """Return True for a type of named tuple or Optax transformation: its fields are its parts."""
     return is_namedtuple(kind) or issubclass(kind, loaded("optax", "GradientTransformation"))
 
 
@@ -378,7 +378,7 @@ def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
 def read_logger(reader: Reader, value: logging.Logger, mode: Mode) -> None:
     """Read a logger's levels, whether it is disabled, and those attributes that code names.
 
-    Handlers do not count: as with `print`, a program does not depend on where a message goes.
+    As with `print`, a program does not depend on where a message goes.
     """
     levels = value.getEffectiveLevel(), value.manager.disable
     reader.out += (*levels, value.disabled)

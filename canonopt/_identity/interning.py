@@ -7,9 +7,9 @@ that it reads: defaults, and the present values of captured variables and of the
 code names. A mutable object counts by identity *and* by its present content. When in doubt, two
 values are not the same: a needless difference costs a compile, a missed one trains another model.
 
-A key is made of plain values, of ids of objects that the values hold, and of tokens. A token is a
-number that only one object ever gets. A key keeps no object alive, except the specs in a function
-that is about to be traced.
+A key is made of plain values, such as numbers and shardings, of ids of objects that the values
+hold, and of tokens. A token is a number that only one object ever gets. A key keeps no other object
+alive, except the specs in a function that is about to be traced.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def read(
     - `beside`: other values, which are read like those in `now`, but are never copied.
     - `explain`: whether to collect the parts that are likely to differ in another build.
     - `max_words`: the most items of the key. Values with a larger key are not comparable.
-    - `rebound_cells`: those of an earlier reading. The cells count with the values they had then.
+    - `rebound_cells`: those of an earlier reading, whose values count in place of the present ones.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
@@ -124,7 +124,7 @@ _TELLS = (
     "array as an argument, also where a method reads it from self."
 )
 
-# While a program holds a constant made from a NumPy array, new traces get its old values, too.
+# While a program holds a constant made from a NumPy array, new traces get the array's old values.
 NUMPY = (
     "it reads a NumPy array, which may change in place. Write {} before the function is made, or a "
     "tuple of Python numbers if a shape needs them."
@@ -165,8 +165,8 @@ T = TypeVar("T")
 class Table(Generic[T]):
     """A mapping from each key to one weakly referenced object, the *anchor* of the key.
 
-    A spec is a tuple and cannot be weakly referenced, so the anchor is its `Internals`: the two
-    refer to each other, and live equally long.
+    The anchor of a spec is its `Internals`, because a spec is a tuple, which cannot be weakly
+    referenced. The two refer to each other, and live equally long.
 
     `clear_caches` empties the table, unless `stays` is True.
     """
@@ -184,7 +184,7 @@ class Table(Generic[T]):
         return None if entry is None else entry()
 
     def setdefault(self, key: Hashable, anchor: T) -> T:
-        """Return the anchor of `key`, which becomes `anchor` if there is none."""
+        """Return the anchor of `key`. If there is none, set it to `anchor` first."""
         return refer(self._entries, key, anchor)[0]
 
     def discard(self, key: Hashable, anchor: T) -> None:

@@ -36,9 +36,9 @@ class Kind:
     - `items`: returns pairs of a label and a part. A label is a description, an index or a key.
     - `make_whole`: makes a value like the first argument, with other parts in the same order.
         Raises `TypeError` if the value cannot be copied.
-    - `begin`, `fill`: replace `make_whole` for values that may contain themselves. `begin` makes an
-        empty value, and `fill` puts the parts in. `begin` also takes a function that maps each
-        captured variable (a cell) to the cell that the new value captures.
+    - `begin`, `fill`: do the same for values that may contain themselves. `begin` makes an empty
+        value, and `fill` puts the parts in. `begin` also takes a function that maps each captured
+        variable (a cell) to the cell that the new value captures.
     """
 
     items: Callable[[Any], Iterable[tuple[Any, Any]]]

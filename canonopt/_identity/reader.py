@@ -3,7 +3,7 @@
 A key is a flat tuple: the type of a value and the number of its parts, then the parts. So values
 may be nested to any depth. The *rule* of a type decides what its values add to the key. A rule is a
 function of the reader, the value and the `Mode`, in `rules` or `instances`. A rule that cannot read
-a value completely adds an `object()`, which equals nothing else.
+a value completely adds the value's identity, or an `object()`, which equals nothing else.
 """
 
 import abc
@@ -78,7 +78,7 @@ NOW = ("now", "fixed")
 
 
 def inside(mode: Mode) -> Mode:
-    """Return the mode for the parts of a function: the parts of a "given" function are "held"."""
+    """Return the mode for the parts of a function, which holds them: "held" in place of "given"."""
     return "held" if mode == "given" else mode
 
 
@@ -146,13 +146,13 @@ class Reading:
     # The objects that are read only once even if met twice, such as functions and instances, in the
     # order of the key. If two readings have equal keys, objects at the same index do the same.
     objects: list[Any] = dataclasses.field(default_factory=list)
-    # Maps the id of each cell that library code rebinds to the cell and its value before the trace.
+    # By id: each cell that library code may rebind, with the value that it had before the trace.
     rebound_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
-    # `arrays`: the captured arrays that a copy of the function replaces, in the order of the key.
-    # `above`: the ids of these and of values leading to them. Both are empty if a copy may differ.
+    # `arrays`: the captured arrays that a copy of the function replaces, in order. `above`: the ids
+    # of these and of values that lead to them. Both are empty if a copy might behave differently.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
-    # The ids of values in a copied function that code also reaches in another way, as by a global.
+    # The ids of values in a copied function that code also reaches elsewhere, as through a global.
     shared: set[int] = dataclasses.field(default_factory=set)
     # Maps the id of each instance to the names of its attributes that count, if not all of them do.
     by_name: dict[int, set[str]] = dataclasses.field(default_factory=dict)
@@ -177,7 +177,7 @@ class Reader:
     reads_any_attribute = False  # whether code reads attributes that it does not name
     changes_objects = _takes_remainders = _has_formats = _is_inner = False
     _constructs_any = False  # whether code may call the class of any instance
-    # The function that was read last: `stop` names it, and `note` leaves out what its globals hold.
+    # The function that was read last: reports name it, and `note` leaves out what its globals hold.
     function: Any = None
     refused_attributes: frozenset[str] = frozenset()  # code that names one may read a file
 
@@ -366,7 +366,7 @@ class Reader:
             self.note(value, reason)
 
     def add_array(self, array: Any, mode: Mode) -> None:
-        """Add an array by identity, or by its aval in the mode "now": it may become an argument."""
+        """Add an array by identity; in the mode "now" by aval, since it may become an argument."""
         if mode != "now":
             self.out.append(self._key_of_array(array))
             return
@@ -386,7 +386,7 @@ class Reader:
         return (IDENTITY, token_of(array))
 
     def enter_mutable(self, value: Any, mode: Mode, reason: errors.Reason) -> Mode:
-        """Record a mutable value, with its identity if "held"; return the mode for its parts."""
+        """Note that a value is mutable, add its identity if "held", and return its parts' mode."""
         self.reading.can_change = self.holds_mutable = True
         if mode == "given":
             return mode
@@ -413,7 +413,7 @@ class Reader:
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
         """Return True if `value` may read data that can change, even data that was read already."""
-        if self._is_inner:  # this reader answers an outer call, for all that it reads
+        if self._is_inner:  # an outer call made this reader, which reads all of `value` anyway
             return False
         reader = Reader(self._rules, self._rule_for, self._takes_apart, self._explains)
         reader._is_inner = True
@@ -559,7 +559,7 @@ class Reader:
         for base in (*cls.__mro__, *meta.__mro__):
             if is_library_class(base):
                 self.named.update(_named_in_class(base))
-                # Skip `type`, a base of each metaclass, and `str` in an enum: it makes no string.
+                # Skip `type`, a base of each metaclass, and `str` as a base of an enum of strings.
                 if base is not type and not (makes_text(base) and isinstance(cls, enum.EnumMeta)):
                     self.note_reached(base)
             else:
@@ -702,7 +702,7 @@ class Reader:
 
 
 def _reached(value: Any, path: Iterable[str]) -> tuple[Any, Any]:
-    """Return the last module on a path from `value`, and the attribute named next."""
+    """Follow a path from `value` through modules; return the last module, and the value in it."""
     holder = value
     for name in path:
         if type(value) is not types.ModuleType:
@@ -734,7 +734,7 @@ def is_plain(cls: type) -> bool:
     """Return True for a user's class whose attributes are read only by code that names them.
 
     Returns False for dataclasses, pytree types and subclasses of a library's class: libraries call
-    these classes, and read their attributes.
+    these classes, and read attributes of their instances.
     """
     has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
     is_own = all(base in _BARE or not is_library_class(base) for base in cls.__mro__)
@@ -753,7 +753,7 @@ def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
 _REGISTRY = type(vars(abc.ABC)["_abc_impl"])
 LOGGERS = logging.Logger, logging.RootLogger
 _MESSAGES = "critical debug error exception fatal info log warn warning".split()
-# Methods of a logger that may read attributes, besides its level, that code does not name.
+# Methods of a logger with which code may read attributes that it does not name, besides the level.
 _OF_LOGGERS = frozenset(dir(logging.Logger)).difference(
     *(dir(object), _MESSAGES, ("isEnabledFor", "getEffectiveLevel"))
 )

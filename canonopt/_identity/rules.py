@@ -49,7 +49,7 @@ MAX_BYTES = 1 << 16  # a larger NumPy array is not read, and equals no other
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (original := noted(function, "__canonical_original__")) is not None:
-        if not reader.was_seen(function, mode):  # also records it: a program may return it
+        if not reader.was_seen(function, mode):  # records `function`, too: a program may return it
             reader.out.append("hoisted")
             reader.add(original, mode)
         return
@@ -519,8 +519,8 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         kind, static = data
         reader.add_class(kind)
         # JAX compares `static` with the static data of an earlier call, which may have changed
-        # since. So mutable parts have the mode "held". The dict of a sparse matrix of JAX is new
-        # each time, and one in a wrapper of Equinox belongs to a class: both count by content.
+        # since. So mutable parts have the mode "held". But two dicts count by content: JAX makes
+        # that of a sparse matrix anew each time, and that of an Equinox wrapper has annotations.
         if kind.__module__.startswith(("jax.", "equinox.")):
             _read_static(reader, static)
         else:  # for a dict, `static` is a new list of its keys

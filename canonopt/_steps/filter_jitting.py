@@ -325,8 +325,8 @@ class _Function:
 class _Rest(HoldsStatic):
     """The static part of a call, as an argument of the jitted function.
 
-    JAX may compare it with the static part of another function. Then `key` differs, and `static`
-    is not compared: its `==` may raise an error, for example for NumPy arrays.
+    JAX may compare it with the static part of another function's call. Then `key` differs, and
+    `static` is not compared: its `==` may raise an error, for example for NumPy arrays.
     """
 
     key: bytes
@@ -349,7 +349,7 @@ class _Call(FunctionToJit):
 def _run(fn: Any, kept: list[Any], donated: list[Any], rest: _Rest) -> Any:
     __tracebackhide__ = True
     function, args, kwargs = _restored(fn, kept, donated, rest)
-    # `filter_jit` waits for this array. The program computes it, while others may be arguments.
+    # `filter_jit` waits for this array, which the program makes: other outputs may be arguments.
     return jnp.array(0), *cut_output(function(*args, **kwargs))
 
 

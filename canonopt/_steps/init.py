@@ -113,13 +113,13 @@ def init_like_grads(
         `value_fn` and `obj_fn`, which are known from the loss.
 
     **Returns:** the state, with arrays. If the model has `jax.ShapeDtypeStruct`s, all leaves of the
-    state are such structs, with shardings, and no array is made. Use that to restore a checkpoint,
-    or for devices that this machine lacks. A leaf whose dtype an update widens has the wider dtype.
-    For a model on a mesh, the compiler chooses the sharding of a leaf that has several elements and
-    matches no parameter. To find that sharding, the update is compiled, but not the loss.
+    state are such structs, with shardings if the model has any, and no array is made. Use that to
+    restore a checkpoint, or for devices that this machine lacks. A leaf whose dtype an update
+    widens has the wider dtype. For a model on a mesh, the compiler chooses the sharding of a leaf
+    that has several elements and matches no parameter, so the update is compiled, but not the loss.
 
     **Raises:** `NotATransformationError` if `optim` is missing or not a transformation,
-    `UnsettledStateError` if its update changes the structure or the types of each state tried,
+    `UnsettledStateError` if no state is found whose structure and types its update preserves,
     `PlacementError` if the parameters are on different sets of devices, and `grads_like`'s errors.
     """
     if optim is None or not is_transformation(optim):

@@ -122,10 +122,10 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
     """Return `params` plus `updates`, where each leaf keeps its dtype and its weak type.
 
     Use it instead of `equinox.apply_updates`, which returns bf16 parameters as f32 if the updates
-    are f32, so the next step is traced again. The results are those of
-    `optax.apply_updates`: the sum is computed in the wider dtype and rounded to the dtype of the
-    parameter. There is one difference: weakly typed parameters stay weakly typed. Optax makes them
-    strongly typed, so the next step is traced again.
+    are f32, so the next step is traced again. The results are those of `optax.apply_updates`: the
+    sum is computed in the wider dtype and rounded to the dtype of the parameter. There is one
+    difference: weakly typed parameters stay weakly typed. Optax makes them strongly typed, so the
+    next step is traced again.
 
     ```python
     >>> import canonopt, jax.numpy as jnp
@@ -194,7 +194,7 @@ def _mismatch(path: _Path, before: str, after: str) -> UpdatesError:
 
 
 def _mismatches(model: Any, updates: Any, path: _Path = ()) -> Iterator[tuple[_Path, str, str]]:
-    """Yield the path of each part of the model that does not match its update, and both texts."""
+    """Yield the path of each mismatch, with texts for the part of the model and for its update."""
     if model is None or updates is None or jtu.all_leaves((model,)):
         return
     flat = [

@@ -26,7 +26,7 @@ _UNKNOWN = "<unknown>"  # in place of `file:line` for a callable object, for whi
 
 
 class _Uncounted(dict[int, Any]):
-    """A `rebound_cells` that gives each cell the value None, because a trace may rebind it."""
+    """A `rebound_cells` with None for each cell: what a trace may rebind does not count."""
 
     def setdefault(self, key: int, default: Any = None) -> Any:
         return None, None
@@ -52,7 +52,7 @@ def note_calls(reading: Reading, max_words: int = MAX_WORDS) -> None:
 
 
 def _key_of(fn: Any) -> tuple[Hashable, ...]:
-    # For methods and callable objects, arrays count by type if possible; otherwise by identity.
+    # In functions and partials, arrays count by identity; in other callables, by type if possible.
     is_whole = isinstance(fn, types.FunctionType | functools.partial)
     how: dict[str, Any] = {"beside" if is_whole else "now": (fn,)}
     return read(**how, rebound_cells=_Uncounted()).key
@@ -89,7 +89,7 @@ def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
 
 
 def has_old_trace(inside: Collection[int], reading: Reading) -> bool:
-    """Record what the functions at the indices `inside` read; return True if it ever changed."""
+    """Record what functions at the indices `inside` read; return True if any of it has changed."""
     return not all([note_call(_traced(reading.objects[i])[0]) for i in inside])
 
 

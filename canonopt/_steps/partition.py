@@ -1,11 +1,11 @@
 """Cut pytrees into arrays and a static rest, and remember how modules were cut.
 
 `cut` is for the arguments of a call, `Output` for its result. A module that a call returned, or
-that went into two calls, is recognized by identity, and its leaves are not collected again. Such a
-module cannot change: it consists of frozen modules, tuples, arrays and immutable values. Any other
-module, for example one with a list, is cut at each call. If a NumPy array changes in place, the
-next call gets the new values. If `object.__setattr__` changes a module, calls use the old
-attributes, except for `__class__`, which reloaders such as IPython's `%autoreload` replace.
+that went into two calls, is recognized by identity, and its leaves are not collected again. Only
+modules that cannot change are recognized: they consist of frozen modules, tuples, arrays and
+immutable values. Any other module, such as one with a list, is cut at each call. If a NumPy array
+changes in place, the next call gets the new values. If `object.__setattr__` changes a module, calls
+use the old attributes, except for `__class__`, which reloaders such as `%autoreload` replace.
 """
 
 import dataclasses
@@ -58,7 +58,7 @@ class _StaticModule(HoldsStatic):
     def __init__(self, static: Static) -> None:
         self.static = static
         self._hash: int | None = None
-        # Some equal objects, which live as long as this one. `_Known.static` refers to each weakly.
+        # Some equal objects, kept alive with this one: `_Known.static` is only a weak reference.
         self._equals: tuple[_StaticModule, ...] = ()
 
     def __hash__(self) -> int:

@@ -3,9 +3,9 @@
 `Calls` runs the calls of one function object. The *kind* of a call is the types, structure and
 static values of its arguments, and JAX's settings. The first call of a kind reads the function and
 the static values. The result, a `Reading`, has their key, and the objects and arrays that they
-hold. By this key, canonopt looks up a `Program`: a result of `jax.jit` that takes the captured
-arrays as an argument. It has only one trace, so a function gets the trace of another only by this
-lookup. A function that cannot be compared with others runs as under `jax.jit`.
+hold. By this key and the kind, canonopt looks up a `Program`: a result of `jax.jit` that takes the
+captured arrays as an argument. A program has one trace, so a function gets the trace of another
+only by this lookup. A function that cannot be compared with others runs as under `jax.jit`.
 """
 
 import functools
@@ -277,7 +277,7 @@ class Calls:
     def _started(
         self, kind: Any, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Find or trace a program for the first call of a kind. Returns as `_looked_up` does."""
+        """Do as `_looked_up` for the first call of a kind: find or trace a program, and run it."""
         __tracebackhide__ = True
         avals, structure, static, _ = kind
         fn, options = jitted.fn, jitted.options
@@ -298,7 +298,7 @@ class Calls:
         if reason is not None:
             note_not_shared(fn, reason)
         if reason is not None or not reading.is_comparable:
-            # JAX uses traces of the context outside of it, too: 0 records None for all functions.
+            # Outside of the context, JAX also uses traces from inside: 0 records None for all.
             note_calls(reading, 0 if context else MAX_WORDS)
             return None, None
         donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
@@ -448,9 +448,9 @@ def _trace(
     else:
         program.template = template
         return None, tracing.output
-    # If arrays are captured, copied or new objects may hold tracers of this trace: drop it, and let
-    # `jax.jit` trace again. But if the trace has changed the user's objects, and the output has no
-    # new objects, keep the trace: a second trace would change the user's objects again.
+    # If arrays are captured, the copied or new objects may hold tracers of this trace: drop it, and
+    # let `jax.jit` trace again. But if the trace has changed the user's objects, and the output has
+    # no new objects, keep the trace: a second trace would change the user's objects again.
     is_left = bool(reading.arrays) and (is_same or template is None)
     return reason, None if is_left else tracing.output
 

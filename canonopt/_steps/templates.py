@@ -29,13 +29,13 @@ class _Slot:
 
 
 class _Other(Exception):
-    """Raised for a mutable object or a function that was not read."""
+    """An error for a mutable object, a function or a class that was not read."""
 
 
 def template_of(structure: Any, objects: Sequence[Any]) -> Any:
     """Return `structure` with a `_Slot` in place of each part that is in `objects`.
 
-    Classes and immutable parts stay. Returns None if any other part is mutable or a function.
+    Immutable parts and classes stay. Returns None if `objects` lacks another part or a local class.
     """
     places = {id(value): i for i, value in enumerate(objects)}
 
