@@ -52,7 +52,7 @@ class NotATransformationError(CanonoptError, TypeError):
 
 
 class NotAFactoryError(CanonoptError, TypeError):
-    """`canonical` was given a value from which it cannot make a function that builds specs."""
+    """`canonical` was given a value that is not a factory, or a factory that it cannot use."""
 
 
 class ConstantError(CanonoptError, TypeError):
@@ -60,7 +60,7 @@ class ConstantError(CanonoptError, TypeError):
 
 
 class DynamicSpecError(CanonoptError, TypeError):
-    """`dynamic` was given a wrong value, or the value of a traced hyperparameter is needed."""
+    """`dynamic` was given a wrong value, or a traced number or spec is used where it cannot be."""
 
 
 class LossError(CanonoptError, ValueError):
@@ -100,7 +100,7 @@ class ExcessError(CanonoptError, AssertionError):
 
 
 class RecompileError(ExcessError):
-    """A function was traced or compiled inside of `no_recompiles`."""
+    """Something was traced or compiled inside of `no_recompiles`."""
 
 
 class UnknownFunctionError(CanonoptError, KeyError):
@@ -260,7 +260,7 @@ def impure(name: str) -> Reason:
 
 
 def not_loaded(name: str) -> Reason:
-    """Return the reason why code that imports a module not loaded yet cannot be compared."""
+    """Return the reason why code that may import an unloaded module cannot be compared."""
     return Reason(f"may import {name}, which is not loaded", "Import it at the top of the module.")
 
 

@@ -1,9 +1,9 @@
 """The modules that read private names of JAX and Equinox, with one function for each fact.
 
-No other code reads private names of these libraries. Each docstring lists the private names that
-its function relies on. If JAX has moved a name, the function falls back as its docstring says,
-or raises `UnsupportedVersionError`; a count of traces is never silently zero.
+All other modules get these facts from here. Each docstring lists the private names that its
+function relies on. If JAX has moved a name, the function falls back as its docstring says, or
+raises `UnsupportedVersionError`; a count of traces is never silently zero.
 `tests/test_jax_internals.py` removes each name in turn. Code that counts traces must not import
-`equinox_errors`: that imports Equinox, which imports Pallas. Importing Pallas changes what JAX
-compares in each call.
+`equinox_errors`: this module imports Equinox and so Pallas, which changes what JAX compares in each
+call.
 """

@@ -29,11 +29,11 @@ def in_batch(value: Any) -> Any:
 
 
 def placement_text(sharding: Any) -> str:
-    """Return a sharding as text. Shardings that need different programs have different texts.
+    """Return a sharding as text, without its memory kind.
 
-    `P()` and `P(None)` have the same text, as JAX runs the same program for both. The text leaves
-    out the memory kind. If the sharding has a mesh, the mesh comes after " of ", and then its
-    devices, unless the mesh is abstract.
+    Shardings that need different programs have different texts, unless only memory kinds differ.
+    `P()` and `P(None)` have the same text, as JAX runs the same program for both. If the sharding
+    has a mesh, the mesh comes after " of ", and then its devices, unless the mesh is abstract.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return repr(*sharding.device_set)
@@ -41,7 +41,7 @@ def placement_text(sharding: Any) -> str:
         return str(sharding)
     mesh, spec = sharding.mesh, sharding.spec
     axes = _axes(spec)
-    if spec == PartitionSpec(*axes):  # no `unreduced` axes, which a copy would lose
+    if spec == PartitionSpec(*axes):  # otherwise it has `unreduced` axes, which a copy loses
         while axes and axes[-1] is None:
             axes.pop()
         spec = PartitionSpec(*axes)
@@ -78,7 +78,7 @@ def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
 
 
 def _axes(spec: PartitionSpec) -> list[Any]:
-    """Return the axes of a spec. Newer versions of JAX refuse `[*spec]` if some are unreduced."""
+    """Return the axes of a spec. Newer versions of JAX refuse `[*spec]` with unreduced axes."""
     return [*getattr(spec, "partitions", spec)]
 
 

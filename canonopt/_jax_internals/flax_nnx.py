@@ -1,6 +1,6 @@
 """Find the parts of Flax nnx modules, by the names that the user gave them.
 
-nnx flattens a module to a graph and a list of leaves. Paths in these have names of Flax, such as
+nnx flattens a module into a graph and a list of leaves. Paths in these have names of Flax, such as
 `_graphdef` and `_pytree__nodes`, which say nothing to the user.
 """
 
@@ -21,9 +21,9 @@ def module_parts(value: Any) -> ModuleParts | None:
     """Return the parts of an nnx module, of its `GraphDef`, or of the `NodeStates` of `nnx.jit`.
 
     Returns None for other values, and if Flax has changed. Relies on `nodes` and `attributes` of a
-    `GraphDef`, which are in depth-first order; on `type` of a node; on `metadata` of a
-    `GenericPytree`, which has its structure; on `_graphdef` and `states` of a `NodeStates`; and on
-    `_pytree__nodes` of a module, which tells which attributes are children.
+    `GraphDef`, which are in depth-first order; on `type` of a node; on the structure in `metadata`
+    of a `GenericPytree`; on `_graphdef` and `states` of a `NodeStates`; and on `_pytree__nodes` of
+    a module, which tells which attributes are children.
     """
     static, children = parts = [], []
     try:
@@ -41,7 +41,7 @@ def module_parts(value: Any) -> ModuleParts | None:
         _walk("", iter(graph.nodes), iter(graph.attributes), parts)
         static.append((UNNAMED_STATIC, graph.nodes))
         if kind == "NodeStates":
-            # A state may be a list with one item for each variable. Such an item may be a pytree.
+            # A list has one item per variable, which may be a pytree. So flatten other states only.
             states = (s if type(s) is list else jtu.tree_leaves(s) for s in value.states)
             values = itertools.chain.from_iterable(states)
             children[:] = zip([step for step, _ in children], values, strict=True)

@@ -28,7 +28,7 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
     """Return the keyword arguments that `jax.jit` was given for `jitted`.
 
     Relies on the attribute `_jit_info`, a named tuple that `jax.jit` makes of its arguments.
-    Returns None if that is gone, or if the options found do not explain all of its attributes.
+    Returns None if it is gone, or if the options found do not explain all attributes of `jitted`.
     """
     try:
         info = jitted._jit_info._asdict()
@@ -72,7 +72,7 @@ def statics_of(jitted: Any) -> frozenset[int | str] | None:
 def has_programs(jitted: Any) -> bool:
     """Return True if a result of `jax.jit` or `equinox.filter_jit` has been called.
 
-    Relies on the method `_cache_size`. A function without that method counts as called.
+    Relies on the method `_cache_size`. A jitted function without this method counts as called.
     """
     jitted = jitted_by_equinox(jitted) or jitted
     cache_size = getattr(jitted, "_cache_size", None)
@@ -82,8 +82,8 @@ def has_programs(jitted: Any) -> bool:
 def jitted_by_equinox(value: Any) -> Any:
     """Return the jitted function inside a result of `equinox.filter_jit`; None for other values.
 
-    Equinox makes one jitted function for all functions of the same name. Relies on the class name
-    `_JitWrapper` and on the attribute `_cached`.
+    Equinox makes one jitted function for all functions with the same name and options. Relies on
+    the class name `_JitWrapper` and on the attribute `_cached`.
     """
     is_made_by_it = issubclass(type(value), loaded("equinox._jit", "_JitWrapper"))
     return getattr(value, "_cached", None) if is_made_by_it else None
@@ -114,7 +114,7 @@ def functions_inside(function: Any) -> list[Any]:
         names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
         inner: list[Any] = [*(attribute(outer, name) for name in names), _wrapped_call(outer)]
         if isinstance(outer, types.FunctionType):
-            # Only the globals tell if JAX made it: a wrapper has the `__module__` of what it wraps.
+            # The globals tell if JAX made `outer`. Its `__module__` is that of the function inside.
             if str(outer.__globals__.get("__name__")).startswith("jax."):
                 inner += captured_by(outer).values()
             # Equinox captures the tuple `static`, whose first item is the user's function.
@@ -188,7 +188,7 @@ IMMUTABLE: dict[str, tuple[str, ...]] = {
 
 
 def name_of(function: Any) -> str:
-    """Return the name of a function, or of the first one inside it with a name, or of a type."""
+    """Return the first name among a function and those inside it; else that of the inner type."""
     chain = _wrapped_by(function)
     names = (attribute(each, "__name__") for each in chain)
     # `jax.jit` names a nameless function `<unnamed function>`.
@@ -259,7 +259,7 @@ def jits_itself(function: Any) -> bool:
 
 
 def users_function(function: Any) -> Any:
-    """Return the user's function inside a library's wrapper, as of `jax.pmap`; else `function`."""
+    """Return the user's function in a library's wrapper, such as `jax.pmap`'s; else `function`."""
     if not _is_of_library(function):
         return function
     users = [f for f in functions_inside(function) if not _is_of_library(f)]
@@ -270,7 +270,7 @@ def users_function(function: Any) -> Any:
 def call_of_pmap(
     function: Any, flat_args: tuple
 ) -> tuple[Any, tuple, dict[str, Any], Callable[[str | int], bool]] | None:
-    """Return the function, `args` and `kwargs` of a call of `jax.pmap`, and a test of arguments.
+    """Return the function, `args`, `kwargs` of a call through `jax.pmap`, and a test of arguments.
 
     The test returns True for the number of a static argument. `jax.pmap` jits a wrapper, which
     takes the leaves of the arguments as `flat_args`. Relies on their `PyTreeDef`, which the wrapper

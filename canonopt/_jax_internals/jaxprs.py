@@ -126,7 +126,7 @@ def values_in(program: Any) -> Iterator[Any]:
 
 
 def _without_numbers(parameters: Iterable[Any]) -> Iterator[Any]:
-    """Yield the parameters and the items of containers among them, but no numbers."""
+    """Yield the parameters, and instead of containers their items, but no numbers."""
     for value in parameters:
         if isinstance(value, tuple | list | dict):
             yield from _without_numbers(value.values() if isinstance(value, dict) else value)

@@ -75,18 +75,18 @@ _addressed: BoundedStore[Any] = BoundedStore(1024)
 def bound_dimensions() -> Hashable:
     """Return, as text, the sizes to which `jaxtyping.jaxtyped` has bound names of dimensions.
 
-    Relies on `get_shape_memo` of jaxtyping, which must be imported. If that function is gone, the
-    result equals no other.
+    Relies on `get_shape_memo` of jaxtyping. If jaxtyping is not imported, or that function is gone,
+    the result equals no other.
     """
     bound = getattr(sys.modules.get("jaxtyping._storage"), "get_shape_memo", None)
     return repr(bound()[:3]) if bound else object()
 
 
 def entered_context() -> str | None:
-    """Return the name of an entered context, such as `hk.transform`; None if none is entered.
+    """Return the name of an entered context that cannot be compared, such as `hk.transform`.
 
-    These contexts cannot be compared. Relies on the names of their stacks in `_STACKS`. If a stack
-    is gone, its context counts as entered.
+    Returns None if there is none. Relies on the names of the stacks in `_STACKS`. If a stack is
+    gone, its context counts as entered.
     """
     for name, stack, context in _STACKS:
         module = sys.modules.get(name)

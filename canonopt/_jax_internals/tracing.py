@@ -116,8 +116,8 @@ def listen(on_duration: Callable[..., None]) -> None:
     """Register a listener of `jax.monitoring` for durations, unless it is registered.
 
     Relies on `get_event_duration_listeners` of `jax._src.monitoring`, to notice that
-    `jax.monitoring.clear_event_listeners` has removed the listener. If it is gone, the listener is
-    registered only once, and not again after the user clears the listeners.
+    `jax.monitoring.clear_event_listeners` has removed the listener. If that function is gone, the
+    listener is registered only once, and not again after the user clears the listeners.
     """
     listeners = private("jax._src.monitoring.get_event_duration_listeners")
     if on_duration not in (listeners() if listeners else _registered):

@@ -190,10 +190,10 @@ class Miss:
     args: tuple
     kwargs: dict[str, Any]
     is_static: Callable[[str | int], bool]
-    # True if the call came through `equinox.filter_jit`: there, all leaves but arrays are static.
+    # True if the call came through a `filter_jit`: there, all leaves but arrays are static.
     filtered: bool
     options: dict[str, Any]
-    # The function that `jax.jit` was given; for `filter_jit`, it is one of Equinox's.
+    # The function that `jax.jit` was given; for a `filter_jit`, it is not the user's.
     jitted: Callable[..., Any]
     # True if the function is called, not only traced, lowered or evaluated for shapes.
     is_call: bool
@@ -338,7 +338,7 @@ def _check_misses(filter_jit: Any) -> None:
     parameters = tuple(inspect.signature(infer).parameters)
     if parameters != ("fun", "ji", "args", "kwargs"):
         raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
-    # Keep these facts, and not the misses: their arguments would be leaked tracers.
+    # These facts are kept instead of the misses, whose arguments would be leaked tracers.
     ways: dict[Any, tuple[bool, bool, Any]] = {}
     traces: list[bool] = []
     staging: list[bool] = []

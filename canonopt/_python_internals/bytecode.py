@@ -1,6 +1,6 @@
 """The facts about a code object: what it reads, and when two code objects are the same.
 
-They are computed once for each code object.
+The facts are computed once for each code object.
 """
 
 import dataclasses
@@ -47,13 +47,13 @@ class Code:
     is_generated: bool  # whether dataclasses or attrs made it, such as `__eq__`
     # The names that the code loads, stores or deletes as globals.
     globals: dict[str, None] = dataclasses.field(default_factory=dict)
-    # The attributes that the code may read, such as `lr` in `self.lr`. All words in its strings are
-    # here, too: `getattr(self, "lr")`, `model.apply(params, x, method="encode")`.
+    # The attributes that the code may read, such as `lr` in `self.lr`. The words in its short
+    # strings are here, too: `getattr(self, "lr")`, `model.apply(params, x, method="encode")`.
     attributes: frozenset[str] = frozenset()
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
-    # The variables, and the attributes with a dot, whose values the code uses as a whole, not only
-    # by an attribute: "x" and ".model" in `[x, self.model]`, but not "self".
+    # The variables, and the attributes (with a dot), whose values the code uses other than to read
+    # or call an attribute of them: "x" and ".model" in `[x, self.model]`, but not "self".
     passed: set[str] = dataclasses.field(default_factory=set)
     # The modules that the code imports when it runs, as ("a.b",), and the names that it takes from
     # them, as ("a.b", "name"). The name of a relative module begins with dots.
@@ -63,12 +63,12 @@ class Code:
     identity_tests: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     # The globals and captured variables that the code assigns or deletes.
     stores: frozenset[str] = frozenset()
-    # The attributes in the code that give access to the variables of other code: `__globals__`.
+    # The attributes in the code that lead to the variables of other code, such as `__globals__`.
     hidden_inputs: frozenset[str] = frozenset()
     reads_any_attribute: bool = False  # whether the code reads attributes that it does not name
     # How the code may tell a tracer from an array without an error, as texts: it catches errors,
     # makes strings, or looks up the type or the state of an object. The key is an empty tuple, or
-    # the path of the global that has the attribute: it may be a module, as in `jax.sharding`.
+    # the path of the global that has the attribute, which may be a module, as in `jax.sharding`.
     tells_tracers: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
     changes_objects: bool = False  # whether the code may change objects that exist before it runs
     # The attributes that the code sets on existing objects.
@@ -269,7 +269,7 @@ def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:
 
 
 def has_format(constant: Any) -> bool:
-    """Return True for a string, or a tuple with one, that formats a value as a string with `%`."""
+    """Return True for a string that converts a value with `%s` or the like, or a tuple with one."""
     if isinstance(constant, bytes):  # maybe of a NumPy string: four bytes per character
         return b"%" in constant
     return not isinstance(constant, types.CodeType) and bool(_FORMAT.search(repr(constant)))

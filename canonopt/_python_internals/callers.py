@@ -67,7 +67,7 @@ def frames() -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-# If one of these calls a user's function and runs inside it, too, `call_site` ignores that.
+# Even in functions that these libraries call, `call_site` returns the user's innermost line.
 _PURE = sys.stdlib_module_names | {"jax", "jaxlib", "equinox", "flax", "canonopt"}
 
 
@@ -118,7 +118,7 @@ class Caller:
 
     @property
     def package(self) -> str:
-        """Return a library, other than JAX and Equinox, that the call came through; or ""."""
+        """Return the name of a library that the call came through, not JAX or Equinox; or ""."""
         packages = {module.partition(".")[0] for module in self.through}
         libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
         return min(libraries, default="")
@@ -152,7 +152,7 @@ def caller_of(
     is_given: Callable[[Any, Any], bool],
     kinds: tuple[type, ...],
 ) -> Caller:
-    """Return the `Caller` for the innermost user's code that runs now.
+    """Return the `Caller` for the innermost code of the user that runs now.
 
     If only library code runs, the result has no more than `place`. `arguments` has the name and
     the value of each parameter. `is_given(found, value)` returns True if `found`, a value in the

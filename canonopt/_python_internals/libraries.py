@@ -221,7 +221,7 @@ _REFLECTS = {
 
 
 def reflects(value: Any) -> bool:
-    """Return True for a builtin with which code can read attributes that it does not name."""
+    """Return True for a function with which code can read attributes that it does not name."""
     return id(value) in _REFLECTS
 
 

@@ -62,7 +62,7 @@ def is_constant(fn: Any) -> bool:
         return True
     if isinstance(fn, types.FunctionType):
         return "<locals>" not in fn.__code__.co_qualname and _holds(fn.__globals__, fn)
-    # A library may have an instance of a dataclass in a module, as a default argument.
+    # A library may keep an instance of a dataclass in a module, as a default for arguments.
     return dataclasses.is_dataclass(fn) and _holds(_module_of(fn), fn)
 
 
@@ -135,7 +135,7 @@ def asked_for(cls: type) -> Iterator[str]:
         if name in _ASKED_FOR:
             yield name
         elif is_special and not (name in _WRITTEN or isinstance(value, FIELDS)):
-            # A name with "_" counts if it is a method, or a number or None in place of a method.
+            # A name like `_x` counts only if it is a method, or a number or None in place of one.
             is_method = callable(value) or hasattr(type(value), "__get__")
             is_read = is_method or value is None or isinstance(value, int | float)
             if name in ("__repr__", "__hash__") and isinstance(value, types.FunctionType):
@@ -153,8 +153,8 @@ def attribute_of(owner: Any, name: str) -> Any:
     """Return the value that a module or a class has under a name, without its descriptor.
 
     Returns the function in a method or cached property, the functions and docstring of a property,
-    or the member of an enum. For a descriptor of `FIELDS`, returns the arguments that identify it,
-    because only instances have a value.
+    or the member of an enum. For a slot or a field of a named tuple, whose value only instances
+    have, returns the arguments that identify it. For `__dict__` and the like, returns None.
     """
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]

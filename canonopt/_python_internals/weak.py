@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class KeyedRef(weakref.ref):
-    """A weak reference with a `value`, which `refer` keeps in a dict until its object dies."""
+    """A weak reference in a dict, with a `value`. It leaves the dict when its object dies."""
 
     __slots__ = ("value",)
     value: Any

@@ -6,7 +6,7 @@ is called once for each key, and a table holds the spec weakly.
 
 - `Spec` and `ScheduleSpec` are the types of specs, and `Configured` is their base class.
 - `internals_of` returns the `Internals` of a spec: its factory, the factory's result and so on.
-- `Dynamic` is a hyperparameter that is a traced leaf of its spec.
+- `Dynamic` is a number that a spec stores as traced leaves.
 - `catalogue` returns canonopt's functions for Optax's factories. `names_of` lists the names that a
   module of canonopt has from Optax, and `find_in` returns the object for such a name.
 - `replace_in_optax` replaces Optax's functions by canonopt's.

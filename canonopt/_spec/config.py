@@ -274,7 +274,7 @@ def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]
     """Return a spec as plain data, for a JSON, YAML or TOML file.
 
     Defaults are written too, so a stored run stays the same if a later version of Optax changes a
-    default. Only defaults without a name, such as private functions of Optax, are left out.
+    default. Only a default function without a name, such as a private one of Optax, is left out.
 
     **Arguments:**
 

@@ -68,7 +68,7 @@ class Dynamic:
             return cls(*map(jax.device_put, leaves), kind=kind)
 
     def is_held(self) -> bool:
-        """Return False if something whose dtype does not fit `kind` has replaced `value`."""
+        """Return True if the dtype of `value` fits `kind`. If not, something replaced `value`."""
         dtype = getattr(self.value, "dtype", None)
         return dtype is not None and jnp.issubdtype(dtype, _DTYPES[self.kind])
 
@@ -165,10 +165,10 @@ def _array_of(number: Any, kind: type) -> jax.Array:
 
 
 def as_dynamic(value: Any, path: str = "") -> Any:
-    """Return a `Dynamic` or an array for a number or a list of numbers, and an array unchanged.
+    """Return a `Dynamic` for a number or a list of numbers, and an array unchanged.
 
-    **Raises:** `DynamicSpecError` for anything else, and for a number that does not fit its dtype.
-    The error names `path` if given.
+    NumPy scalars other than `numpy.float64` become an array. Raises `DynamicSpecError` for anything
+    else, and for a number that does not fit its dtype. The error names `path` if given.
     """
     if isinstance(value, Dynamic | jax.Array | np.ndarray):
         return value
@@ -216,8 +216,8 @@ class TracedNumber:
     - `double`: the number in double precision, without a derivative.
     - `kind`: its type in Python.
     - `name`: the parameter, for errors.
-    - `has_branches`: True for the result of `x == 0.0`, for example. Both branches of a Python `if`
-      on the result run, see `both_branches`.
+    - `has_branches`: True for the result of `==` or `!=` on a float, as in `x == 0.0`. Both
+      branches of a Python `if` on this result run, see `both_branches`.
     """
 
     __slots__ = ("array", "double", "has_branches", "kind", "name")
@@ -294,7 +294,7 @@ class TracedNumber:
 
 
 # Inside of a jitted function of JAX, an argument that is a Python number is an array. With this
-# registration, so is a `TracedNumber`.
+# registration, a `TracedNumber` that is an argument is an array there, too.
 jtu.register_pytree_node(TracedNumber, lambda x: ((x.array,), None), lambda _, parts: parts[0])
 
 
@@ -399,7 +399,7 @@ _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current"
 def one_branch(
     function: Callable[[], Any], answers: tuple[bool, ...] = ()
 ) -> tuple[Any, list[TracedNumber]]:
-    """Return the result and the booleans that `if`s test: the first get `answers`, others False."""
+    """Return the result and the booleans that `if`s tested: they get `answers`, then False."""
     run = _Run(answers, [])
     token = _current.set(run)
     try:
@@ -409,7 +409,7 @@ def one_branch(
 
 
 def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
-    """Run both branches of each `if` on a traced boolean, and return the result that it selects.
+    """Run both branches of each `if` on a traced boolean. Return the result that it selects.
 
     **Raises:** `DynamicSpecError` if the results of the two branches differ in type.
     """

@@ -60,7 +60,7 @@ class Factory:
         self.function, self.name, self.module = function, name, module
         self.signature = FactoryParameters(function, name)
         self._of_optax = of_optax
-        # Set if another factory, such as `optax.inject_hyperparams`, returned `function`: that one
+        # If another factory, such as `optax.inject_hyperparams`, returned `function`, that factory
         # and its parameters. `function` then keeps arrays in the state, and passes other values on.
         self.made_by = made_by
         # True if users treat `builder` as a class, as they do `optax.MultiSteps`.
@@ -76,7 +76,7 @@ class Factory:
 
     @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """Return what is in each key: the function if what it reads can change, else nothing."""
+        """Return what a key has besides arguments: the function, if what it reads can change."""
         return (self.function,) if read((self.function,)).can_change else ()
 
     # --- building a spec --------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Factory:
     # --- text and pickles -------------------------------------------------------------------------
 
     def is_importable(self) -> bool:
-        """Return True if the builder can be imported: its module has it under its name."""
+        """Return True if the builder can be imported from its module under its name."""
         return factory_of(found_in(sys.modules.get(self.module), self.name)) is self
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from .dynamic_number import Dynamic
 class Internals:
     """The facts about a spec other than its parameters.
 
-    A weak table holds this object, since the spec is a tuple, which cannot be weakly referenced.
+    A weak table holds this object, since a `Spec` is a tuple, which cannot be weakly referenced.
     """
 
     factory: Any  # the `Factory`
@@ -154,7 +154,7 @@ class Configured:
                 problem = f"replace got two values for {path}."
                 raise ParameterError(problem, "Write only one of them.", path=path)
             paths[path] = changes[name]
-        # `mapped` leaves the paths inside a part that it replaces.
+        # If `mapped` replaces a part, it does not reach the paths inside, so they stay in `paths`.
         change = lambda path, value: paths.pop(path, value)  # noqa: E731
         kept = {name: value for name, value in old.items() if name not in new} if paths else {}
         made = {name: mapped(value, change, name) for name, value in kept.items()}
