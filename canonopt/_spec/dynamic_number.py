@@ -41,7 +41,7 @@ class Dynamic:
     three are leaves, which code such as `jax.tree.map` may replace with anything.
 
     `kind` is the type of the number: `bool`, `int`, `float` or `numpy.float64`. It is static, and
-    `as_array` restores the weak type from it: only `numpy.float64` has none. So a checkpoint, which
+    `as_array` restores the weak type from it, if the number has one. So a checkpoint, which
     loses weak types, changes neither a leaf nor a result.
     """
 
@@ -161,7 +161,7 @@ def _dtype_of(kind: type) -> np.dtype:
 
 def _array_of(number: Any, kind: type) -> jax.Array:
     """Return an array with the dtype and the weak type that JAX gives to a number of this type."""
-    return double_float.converted(number, _dtype_of(kind), is_weak=kind is not np.float64)
+    return double_float.converted(number, _dtype_of(kind), jax.typeof(kind(0)).weak_type)
 
 
 def as_dynamic(value: Any, path: str = "") -> Any:

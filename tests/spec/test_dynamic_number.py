@@ -339,6 +339,8 @@ def test_a_number_keeps_its_value_and_its_type_elsewhere_and_causes_no_trace(tak
             assert optim.hyperparameters()["learning_rate"] == number
             assert repr(optim.learning_rate) == f"canonopt.dynamic({number!r})"
             assert bits(params * optim.learning_rate) == bits(number * params)
+            array = optim.learning_rate.as_array()
+            assert array.weak_type == jnp.asarray(number).weak_type
             expected = update(canonopt.adamw(number, b2=0.999))
             jitted, count = counted(update, jax.jit)
             for found in (update(optim), jitted(before), jitted(optim)):
