@@ -125,7 +125,7 @@ class Reading:
     is_comparable: bool = True  # whether another reading can have the same key
     can_change: bool = False  # whether reading the same values later can give another key
     reads_data: bool = False  # whether some of what can change is data, not only code
-    stores: bool = False  # whether code may change something that exists before it runs
+    stores: str = ""  # names code that may change something that exists before it runs
     captures_arrays: bool = False  # whether an array was read in the mode "now"
     # Says how code may tell a tracer from an array without an error, or keep a tracer. Else empty.
     tells_tracers: str = ""
@@ -175,7 +175,8 @@ class Reader:
 
     holds_mutable = False
     reads_any_attribute = False  # whether code reads attributes that it does not name
-    changes_objects = _takes_remainders = _has_formats = _is_inner = False
+    changes_objects = ""  # names code that may change objects that exist before it runs
+    _takes_remainders = _has_formats = _is_inner = False
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last: reports name it, and `note` leaves out what its globals hold.
     function: Any = None
@@ -239,9 +240,11 @@ class Reader:
         finds = reading.makes_sets or reading.has_inner_jit
         if finds and (reading.passes_objects or self._passes_methods()):
             self.stop(self.function, errors.FINDS if reading.makes_sets else errors.INNER_JIT)
-        reading.stores |= self.changes_objects and self.holds_mutable
+        if self.holds_mutable:
+            reading.stores = reading.stores or self.changes_objects
         if reading.stores and not reading.tells_tracers:
-            reading.tells_tracers = "its code may change something that exists before it runs"
+            what = f"{reading.stores} may change something that exists before it runs"
+            reading.tells_tracers = what
         if self._takes_remainders and not reading.tells_tracers:
             texts = (word for word in self.out if type(word) in (str, bytes))
             if self._has_formats or any(map(has_format, texts)):
@@ -434,8 +437,10 @@ class Reader:
             if not _is_of_library(found):
                 self.reading.tells_tracers = f"{function.__qualname__} {how}"
         # Setting an attribute always counts as storing: a class or module may keep a tracer.
-        self.reading.stores |= bool(code.stores or code.sets_attributes)
-        self.changes_objects |= code.changes_objects
+        if code.stores or code.sets_attributes:
+            self.reading.stores = self.reading.stores or function.__qualname__
+        if code.changes_objects and not self.changes_objects:
+            self.changes_objects = f"{function.__qualname__} in {code.changes_objects}"
         self.reads_any_attribute |= code.reads_any_attribute
         self.named.update(code.attributes)
         self._named_in_code |= code.attributes
@@ -692,7 +697,8 @@ class Reader:
             if any(each is not None and passes_self(each) for each in functions):
                 self._passing.setdefault(id(owner), set()).add(name)
         # A cached property keeps its result, even in a frozen instance.
-        self.reading.stores |= kind is functools.cached_property
+        if kind is functools.cached_property:
+            self.reading.stores = self.reading.stores or "a cached property"
         is_own = False  # a frozen instance has a value of its own in place of a field's default
         if name in namespace.get("__dataclass_fields__", ()):
             is_module = is_module_class(owner) or issubclass(owner, loaded("flax.linen", "Module"))

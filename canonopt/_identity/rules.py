@@ -238,7 +238,8 @@ def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
         reader.out += (types.BuiltinFunctionType, value.__name__)
         reader.note_reached(value)
         reader.reads_any_attribute |= value.__name__ in ("format", "format_map")
-        reader.changes_objects |= value.__name__ in MUTATORS
+        if value.__name__ in MUTATORS:
+            reader.changes_objects = value.__name__
         reader.add(owner, inside(mode))
     elif is_stable(value):
         read_stable(reader, value, mode)

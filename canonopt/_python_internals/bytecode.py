@@ -70,7 +70,7 @@ class Code:
     # makes strings, or looks up the type or the state of an object. The key is an empty tuple, or
     # the path of the global that has the attribute, which may be a module, as in `jax.sharding`.
     tells_tracers: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
-    changes_objects: bool = False  # whether the code may change objects that exist before it runs
+    changes_objects: str = ""  # a line that may change objects that exist before the code runs
     # The attributes that the code sets on existing objects.
     sets_attributes: set[str] = dataclasses.field(default_factory=set)
     makes_sets: bool = False
@@ -121,10 +121,8 @@ def facts_of(code: types.CodeType) -> Code:
                 loaded = _loaded(instruction, each)
                 facts.passed.update(loaded[:-1] if is_next else loaded)
             if told := _tells_tracers(instructions, i):
-                # An instruction of an `except` may lack a line number: a later instruction has one.
-                lines = (e.positions.lineno for e in instructions[i:] if e.positions)
-                text = f"{told} in line {next(filter(None, lines), '?')}"
                 is_of_global = is_attribute and is_global and name in ARRAY_ATTRIBUTES
+                text = f"{told} in {_line(instructions, i)}"
                 facts.tells_tracers.setdefault(path if is_of_global else (), text)
             if path and is_attribute:
                 path += (name,)
@@ -138,7 +136,8 @@ def facts_of(code: types.CodeType) -> Code:
             is_item = opname == "STORE_SUBSCR" and _container(*instructions[i - 2 : i]) in own
             is_store = opname in _CHANGES or _drops_result(instructions, i, own)
             is_change = (is_mutator and not is_of_own) or (is_store and not (makes or is_item))
-            facts.changes_objects |= is_change
+            if is_change and not facts.changes_objects:
+                facts.changes_objects = _line(instructions, i)
             if opname in ("STORE_ATTR", "DELETE_ATTR") and not makes:
                 facts.sets_attributes.add(name)
             facts.reads_any_attribute |= opname == "MATCH_CLASS"
@@ -151,7 +150,7 @@ def facts_of(code: types.CodeType) -> Code:
         facts.identity_tests.clear()
         facts.tells_tracers.clear()
         facts.sets_attributes.clear()
-        facts.changes_objects = False
+        facts.changes_objects = ""
     facts.attributes = frozenset(attributes | words)
     hidden = attributes.union(word for word in words if word.startswith("__"))
     facts.hidden_inputs = HIDDEN_ATTRIBUTES & hidden
@@ -240,6 +239,12 @@ def _words(constant: Any) -> Iterator[str]:
     elif isinstance(constant, tuple | frozenset):
         for part in constant:
             yield from _words(part)
+
+
+def _line(instructions: list[dis.Instruction], i: int) -> str:
+    # An instruction of an `except` may lack a line number: a later instruction has one.
+    lines = (each.positions.lineno for each in instructions[i:] if each.positions)
+    return f"line {next(filter(None, lines), '?')}"
 
 
 def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:

@@ -94,7 +94,8 @@ class Part:
     @property
     def is_class_defined_again(self) -> bool:
         one, other = self.before, self.after
-        return bool(one.type) and one.type == other.type and one.type_token != other.type_token
+        is_like = (one.kind, one.type) == (other.kind, other.type)
+        return is_like and bool(one.type) and one.type_token != other.type_token
 
     @property
     def is_other_to_canonopt(self) -> bool:

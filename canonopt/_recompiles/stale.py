@@ -275,7 +275,7 @@ class Reads:
         """Add a function's globals; yield a getter and the name of each captured variable."""
         code, space = code_of(function), function.__globals__
         if is_library_function(function):  # it may count runs: `eqx.debug.assert_max_traces` does
-            self.has_effects |= code.changes_objects or bool(code.stores)
+            self.has_effects |= bool(code.changes_objects or code.stores)
             return
         self.codes.append(function.__code__)
         self._names |= code.attributes | {f"{name}()" for name in code.passed}
@@ -768,7 +768,7 @@ class StaleWatch:
                     users = users_call(*cached.call)[:3]
                     reads, reading = reads_of_call(*users), reading_of(*users)
                     # The trace was not watched, so any store counts as an effect.
-                    has_effects = reads.has_effects or reading.stores or _is_impure(reading)
+                    has_effects = reads.has_effects or bool(reading.stores) or _is_impure(reading)
                     program = _Program(reads, has_effects, _AT_CALL)
                 known.add(jaxpr, program)
             report = program.check(function, known.calls, cached, may_trace)
