@@ -106,11 +106,14 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
     """Return each cause once, with the processes that have it."""
     alike: dict[object, list[tuple[str, Cause]]] = {}
     for process, log in logs.items():
+        seen: collections.Counter[object] = collections.Counter()
         for cause in log.causes():
-            # Values are left out of the key, since they may differ in each process.
+            # Values are left out of the key, since they may differ in each process. Causes of one
+            # process differ, so their order tells them apart.
             changes = ((c.path, c.kind, c.part, c.fix) for c in cause.changes)
             key = cause.what, cause.note, cause.is_avoidable, *changes
-            alike.setdefault(key, []).append((process, cause))
+            alike.setdefault((*key, seen[key]), []).append((process, cause))
+            seen[key] += 1
     causes = []
     for found in alike.values():
         times, seconds = (sum(getattr(c, n) for _, c in found) for n in ("times", "seconds"))

@@ -48,7 +48,13 @@ from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of, key_of
 from .._python_internals.callers import Caller, caller_of, place_of
-from .._python_internals.libraries import attribute, is_library_module, is_users_function, unwrapped
+from .._python_internals.libraries import (
+    attribute,
+    is_library_class,
+    is_library_module,
+    is_users_function,
+    unwrapped,
+)
 from .._python_internals.namespaces import is_constant, loaded, noted
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
@@ -470,6 +476,9 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from closure_items(value)
         if is_users_function(value):
             yield from _globals_of(value).items()
+    elif isinstance(value, type):
+        found = () if is_library_class(value) else vars(value).items()
+        yield from ((f"method {name!r}", part) for name, part in found if is_users_function(part))
     elif is_spec(value):  # names are the paths of parameters
         found = {**value.hyperparameters(), **value.parameters()}
         yield from ((f".{name}", part) for name, part in found.items())
@@ -495,7 +504,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"item {step}", child) for step, child in children)
     elif (
         hasattr(value, "__dict__")
-        and not isinstance(value, type | types.ModuleType | enum.Enum)
+        and not isinstance(value, types.ModuleType | enum.Enum)
         # The attributes of a mesh and the like tell a reader nothing.
         and not type(value).__module__.startswith(("jax.", "numpy."))
     ):
@@ -629,6 +638,8 @@ class Call:
     leaves: dict[str, Leaf] = attrs.field(factory=dict)
     budget: Budget = attrs.field(factory=Budget)
     states: set[str] = attrs.field(factory=set)  # the paths of the optimizer states
+    # Maps the user's classes of pytree nodes to the path of the first such node.
+    classes: dict[type, str] = attrs.field(factory=dict)
     # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
     modules_of_flax: set[str] = attrs.field(factory=set)
     caller: Caller = attrs.field(factory=Caller)  # the names in the code around the call
@@ -738,6 +749,10 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
                 each = reading.incomparable[0]
                 why = f"an argument leads to {text_of(each.part)}, which {each.why}. {each.fix}"
                 leaf = attrs.evolve(leaf, why_not_shared=why)
+    if is_ours:  # what the classes of arguments read counts
+        for kind, path in call.classes.items():
+            call.leaves[f"{path}.__class__"] = static_leaf(kind, call.budget, is_live=True)
+    call.classes.clear()  # a record keeps no class alive
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}
     theirs, name = ("equinox", "filter_jit") if miss.filtered else ("jax", "jit")
     package = call.caller.package
@@ -854,6 +869,8 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
         if _is_state(value) and not call.in_state(path):
             call.states.add(path)
         leaves[path] = node_leaf(value, is_empty=not flat)
+        if not is_library_class(type(value)):
+            call.classes.setdefault(type(value), path)
         if is_spec(value):
             leaves[path + UNNAMED_STATIC] = _spec_leaf(value, structure, call.budget)
         static = () if is_spec(value) else _static_parts(value, flat, structure)
