@@ -494,6 +494,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     elif fields:
         names = (field.name for field in fields if hasattr(value, field.name))
         yield from ((f"field {name!r}", getattr(value, name)) for name in names)
+        yield from _class_of(value)
     elif isinstance(value, tuple | list):
         names = getattr(type(value), "_fields", None)
         for i, item in enumerate(value):
@@ -509,6 +510,13 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         and not type(value).__module__.startswith(("jax.", "numpy."))
     ):
         yield from ((f"attribute {name!r}", item) for name, item in vars(value).items())
+        yield from _class_of(value)
+
+
+def _class_of(value: Any) -> Iterator[tuple[str, Any]]:
+    kind = type(value)
+    if not is_library_class(kind):
+        yield f"class {kind.__qualname__!r}", kind
 
 
 def _globals_of(function: types.FunctionType) -> dict[str, Any]:
