@@ -20,8 +20,9 @@ _MARKERS = {"max_traces": "traced", "max_compiles": "compiled"}
 
 def pytest_configure(config: pytest.Config) -> None:
     for name, done in _MARKERS.items():
-        text = f"{name}(n, *names): fail if a function is {done} more than n times in the test"
-        config.addinivalue_line("markers", f"{text}, if it has one of the names, or any function")
+        text = f"{name}(n, *names): fail if a function with one of the names (without names: any "
+        text += f"function) is {done} more than n times in the test"
+        config.addinivalue_line("markers", text)
     text = "no_recompiles(mode=..., allow=..., warmup=...): run the test in canonopt.no_recompiles"
     config.addinivalue_line("markers", f"{text}, and compare with the calls of its fixtures")
 

@@ -100,8 +100,8 @@ def restore_like(
         text = " ".join("; ".join(f"{type(each).__name__}: {each}" for each in raised).split())
         leaves = jtu.tree_leaves_with_path(like)
         if path := next((jtu.keystr(path) for path, leaf in leaves if callable(leaf)), ""):
-            fix += f" With Orbax or Flax, which cannot restore the function like{path}, first "
-            fix += "write functions, like = eqx.partition(like, callable)."
+            fix += f" Orbax and Flax cannot restore the function like{path}: first take the "
+            fix += "functions out with `functions, like = eqx.partition(like, callable)`."
         raise CheckpointError(
             f"Nothing was restored, since the {what} cannot be read:\n  {text[:_MAX_TEXT]}", fix
         ) from error

@@ -195,10 +195,11 @@ IDENTITY_TEST = Reason(
 )
 FINDS = Reason(
     "may look up or order objects by identity, as a set does",
-    "Give the class of the object __eq__ and __hash__, or pass only what is needed of it.",
+    "Define __eq__ and __hash__ in the class of these objects, or pass only the attributes that "
+    "are needed.",
 )
 INNER_JIT = Reason(
-    "passes on an object or a method, and an inner jit may have an old trace for that",
+    "passes an object or a method to other code, and an inner jit may reuse an old trace for it",
     "Leave out the inner jit: the outer one compiles both. Or pass only what the inner jit needs.",
 )
 NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you hoist it.")
@@ -217,7 +218,7 @@ CACHE = Reason(
     "Call it outside of the function, and pass the result as an argument.",
 )
 OLD_TRACE = Reason(
-    "may run an old trace, from before a change in something that it reads",
+    "may run an old trace, made before a value that it reads was changed",
     "Leave out the inner jit, or pass what can change as an argument.",
 )
 

@@ -322,7 +322,7 @@ def test_a_library_that_cannot_restore_functions():
     def load(like):
         raise ValueError("at a leaf") from EOFError("no data left")
 
-    fix = r"With Orbax or Flax, which cannot restore the function like\['activation'\], first"
+    fix = r"Orbax and Flax cannot restore the function like\['activation'\]: first take the functi"
     with pytest.raises(errors.CheckpointError, match=f"leaf; EOFError: no data left\n.* {fix}"):
         canonopt.restore_like({"activation": jax.nn.relu, "w": jnp.ones(2)}, load)
     with pytest.raises(errors.CheckpointError, match="must be a function, not of type dict"):

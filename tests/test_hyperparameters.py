@@ -64,8 +64,11 @@ def tried(name):
             refused[path] = str(error)
         # From a factory that asks for the type, or from jax.lax; the note names the number.
         except (TypeError, ValueError) as error:
-            (note,) = [note for note in error.__notes__ if note.startswith("Given as an array or")]
-            refused[path] = note.partition(": ")[2]
+            given = " was given an array or canonopt.dynamic(...) for "
+            (note,) = [note for note in error.__notes__ if given in note]
+            factory, _, rest = note.partition(given)
+            names, _, advice = rest.partition(". ")
+            refused[path] = f"{names} of {factory}. {advice}"
         else:
             assert found == expected, path
             accepted.append(path)

@@ -39,9 +39,9 @@ compiled again without need.
 """
 
 _FIX = """\
-Prints, as a diff, source code that imports canonopt under the name of Optax. The numbers are the
-same. `canonopt fix train.py | git apply` applies it, and so does --write. What is left
-as it is, and why, is printed to stderr.
+Prints a diff that replaces imports of Optax by imports of canonopt. The numerical results stay the
+same. `canonopt fix train.py | git apply` applies the diff, and so does --write. What is left as it
+is, and why, is printed to stderr.
 """
 
 
@@ -98,7 +98,7 @@ def _add_options(doctor: argparse.ArgumentParser) -> None:
     add("--try", dest="is_tried", action="store_true", help=text)
     text = "accept up to N traces and N compiles of FUNCTION; may be repeated"
     add("--allow", metavar="FUNCTION:N", action="append", type=_allowed, default=[], help=text)
-    text = "report on a file or folder of --streams, also while it grows"
+    text = "report on a file or folder that --streams wrote, even during the run"
     add("--attach-to", metavar="STREAM", help=text)
     text = "show what RUN2 compiled and RUN1 did not; both are files of --json"
     add("--compare", metavar=("RUN1", "RUN2"), nargs=2, help=text)
@@ -150,9 +150,10 @@ def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
     before, after = bytearray(), bytearray()
     report = watched(script, options.streams, output=before)
     if report["status"] != 0:
-        report["notes"].append("It failed, so the command was not run again with canonopt.")
+        report["notes"].append("The command failed, so it was not run again with canonopt.")
         return report
-    _say("\ncanonopt doctor: runs it again, with canonopt's factories in place of Optax's\n")
+    again = "running the command again, with canonopt's factories in place of Optax's"
+    _say(f"\ncanonopt doctor: {again}\n")
     report["tried"] = tried = watched(script, with_canonopt=True, output=after)
     other = _other(tried, before, after)
     tried["notes"].insert(0, f"With canonopt's factories {other or 'it prints the same'}.")
@@ -185,7 +186,8 @@ def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
     if status == 0 and options.fail_on_recompile:
         reasons = _excess(report, dict(options.allow))
         status = RECOMPILED if reasons else int(bool(report["problems"]))
-        _say("".join(f"canonopt doctor: exit status 3, for {reason}\n" for reason in reasons))
+        text = "canonopt doctor: exit status 3, because of"
+        _say("".join(f"{text} {reason}\n" for reason in reasons))
         for name in {name for name, _ in options.allow} - {f["name"] for f in report["findings"]}:
             _say(f"canonopt doctor: --allow {name}: nothing of this name was compiled\n")
     for form, render in _FORMS.items():
@@ -210,7 +212,7 @@ def _excess(report: Mapping[str, Any], allowed: Mapping[str, int]) -> list[str]:
             traces, compiles = count["traces"], count["compiles"] + count["cache_hits"]
             if count["repeated"] and max(traces, compiles) > limit:
                 counts = f"{traces} traces, {compiles} compiles"
-                lines.append(f"{each['title']}: {counts}, accepted: {limit}")
+                lines.append(f"{each['title']}: {counts} (allowed: {limit} of each)")
                 break
     return lines
 

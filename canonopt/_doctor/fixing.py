@@ -89,7 +89,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     decoded = source.decode(encoding)
     if decoded.encode(encoding) != source:
-        raise ValueError(f"it would change if it were written again as {encoding}")
+        raise ValueError(f"the file changes when it is decoded and encoded again as {encoding}")
     text = decoded.encode()  # `ast` counts columns in bytes of UTF-8
     # Not `splitlines`, which also ends a line at a form feed.
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))

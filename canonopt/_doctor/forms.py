@@ -73,7 +73,8 @@ def _lines(report: _Dict, is_whole: bool) -> Iterator[_Line]:
     names = [f"{p['name']} (pid {p['pid']}) on {p['host']}" for p in report["processes"]]
     if len(names) > 1:
         names[8:] = [f"and {len(names) - 8} more"] if len(names) > 8 else []
-        facts.append(f"processes: {', '.join(names)}. The table has the highest count of one")
+        text = "The table shows the highest count in any one process"
+        facts.append(f"processes: {', '.join(names)}. {text}")
     yield from ((text, "bold") for text in facts if text)
     yield from _table(report)
     if (tried := report["tried"]) is not None and tried["status"] == 0:

@@ -64,8 +64,8 @@ def watched(
 
 _UNWATCHED = (
     "No process of the command imported jax, or none could be watched: Python imports canonopt's "
-    "sitecustomize only if it gets the environment of the command, and not with -E, -I or -S. Run "
-    "the command without these."
+    "sitecustomize only if the environment of the command reaches it, and if it runs without -E, "
+    "-I and -S. Leave out these options."
 )
 
 

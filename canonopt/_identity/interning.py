@@ -83,7 +83,7 @@ def read_call(
     reading = read(now=(fn,), beside=(*beside,), **options)
     is_refused = reading.captures_arrays and not reading.arrays
     if is_refused and reading.is_comparable and why_not_shared(fn) is None:
-        how = reading.tells_tracers or "code may meet both the array and its copy"
+        how = reading.tells_tracers or "code may reach both the array and its copy"
         items = closure_items(fn) if isinstance(fn, types.FunctionType) else ()
         names = [name.split("'")[1] for name, part in items if isinstance(part, jax.Array)]
         named = f" ({', '.join(names)})" if names else ""
@@ -120,18 +120,18 @@ def all_inside(value: Any) -> Iterator[Any]:
 # --- functions that share no program with equal ones ---------------------------------------------
 
 _TELLS = (
-    "it captures an array{}, and may tell a tracer from the array or keep the tracer: {}. Pass the "
-    "array as an argument, also where a method reads it from self."
+    "it captures an array{}, and its code may act differently for a tracer or keep the tracer: {}. "
+    "Pass the array as an argument, even if a method reads it from self."
 )
 
 # While a program holds a constant made from a NumPy array, new traces get the array's old values.
 NUMPY = (
-    "it reads a NumPy array, which may change in place. Write {} before the function is made, or a "
-    "tuple of Python numbers if a shape needs them."
+    "it reads a NumPy array, which may change in place. Before the function is made, write {}. If "
+    "a shape needs the numbers, write a tuple of Python numbers."
 )
 KEEPS = (
-    "its program calls back into Python, as callbacks and derivative rules do, and the code there "
-    "reads what can change. Pass that as an argument, or capture a number or a tuple."
+    "it has a callback or a derivative rule that may read a value which can change. Pass the value "
+    "as an argument, or capture a number or a tuple."
 )
 
 # For reports: maps each function to the reason why `jit` does not share its program. For methods,

@@ -223,7 +223,7 @@ class Difference(Part):
             return texts[0], "another object, equal only to itself"
         if before.kind != "value" and before.code == after.code:
             return texts[0], f"another object made by the same code{after.made}"
-        return texts[0], "another value that is not equal to it"
+        return texts[0], "another value, not equal to the earlier one"
 
     def narrowed(self) -> "list[Difference]":
         """Return the differences inside of a spec, a dataclass or a sequence, or else `[self]`."""
@@ -325,8 +325,9 @@ class Difference(Part):
         name = self.visible.name if self.visible else ""
         if " of " in name:
             return (
-                f". All of {name.partition(' of ')[2]} counts, also what the function does not "
-                "read. To leave that out, first read what it needs into variables or attributes"
+                f". All of {name.partition(' of ')[2]} is compared, even what the function does "
+                "not read. To compare less, read what is needed into variables or attributes "
+                "before the function is made"
             )
         if self.is_same_to_canonopt:
             return ""
@@ -341,9 +342,9 @@ class Difference(Part):
         if is_whole or not any(part.is_of_optax or part.name.startswith(".") for part in found):
             return ""
         return (
-            ". Or capture the optimizer, not its update, in a local variable, with "
-            "canonopt.dynamic(number) for numbers that change: then "
-            f"{self.our_jit} shares the function"
+            ". Or capture the optimizer, not its update, in a local variable, and write "
+            "canonopt.dynamic(number) for numbers that change. Then "
+            f"{self.our_jit} shares the program"
         )
 
     @property
@@ -360,7 +361,9 @@ class Difference(Part):
         values = (p for p in self.parts if p.looks_different and p.before.kind == "value")
         own = (p for p in values if re.fullmatch(r"attribute '\w+'", p.name))
         named = [f"{self.path}.{part.label}" for part in own]
-        words = f". If that is {listed(named[:2])}, pass it as an argument" if named else ""
+        words = ""
+        if named:
+            words = f". If the method reads {' or '.join(named[:2])}, pass the value as an argument"
         parts = (p for p in reversed(self.parts) if p.is_of_optax and not p.before.holds_dynamic)
         if (optimizer := next(parts, None)) is not None:
             words += f". Build {optimizer.label} from canonopt, with canonopt.dynamic(number) for "
@@ -392,7 +395,8 @@ class Difference(Part):
             if self.kind == "callable":
                 words += ", and pass the optimizer itself, not a function of it"
             if self.visible.after.is_integer:
-                words += "; an int only in a schedule that uses jnp, under canonopt.canonical"
+                words += "; an int may be dynamic only in a schedule that uses jnp and is "
+                words += "decorated with canonopt.canonical"
         return words
 
     @property
@@ -400,7 +404,7 @@ class Difference(Part):
         """Return advice on which jit to use for a function that is made again."""
         if not (self.is_function and self.may_take_our_jit):
             return ""
-        words = f". The step that is made again needs {self.our_jit}, too"
+        words = f". Also use {self.our_jit} for the step, since it is made again"
         why = self.after.why_not_shared
         return f"{words}. At present, {why}" if why else words
 
@@ -496,7 +500,7 @@ class Difference(Part):
             words += ", in a subclass of TrainState that says `tx: object = "
             words += "struct.field(pytree_node=True)`"
         elif holder.kind == "node":
-            words += ", and leave out static=True (pytree_node=False) of the field that holds it"
+            words += ", and remove static=True (pytree_node=False) from the field that holds it"
         return words
 
     # --- arguments --------------------------------------------------------------------------------
@@ -561,7 +565,7 @@ class Difference(Part):
     def placed(self) -> str:
         """Return advice to put the value on its device, if a step has committed the leaf."""
         is_settled = self.after.committed and not self.before.committed
-        return ", put on its device" if is_settled else ""
+        return ", put in one place by jax.device_put" if is_settled else ""
 
 
 def array_kind(before: Leaf, after: Leaf) -> str:

@@ -95,7 +95,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
         ...
     canonopt.errors.ExcessError: double (...) is traced twice, and max_traces=1.
       x: shape: float32[1] -> float32[2]
-      hint: pad x to one shape and mask the padding (divide a mean by n), or drop what is left over
+      hint: pad x to one shape and mask the padding (divide a mean by n), or drop a short last batch
 
     ```
 
@@ -225,7 +225,8 @@ def _counted(fn: Any, limit: _Limit) -> Any:
         return fn(*args, **kwargs)
 
     vars(counted)["log"] = limit.function_log
-    note_not_shared(counted, "an assertion that is made again counts from zero. Make both once.")
+    why = "each new assertion counts from zero. Make the function and its assertion once."
+    note_not_shared(counted, why)
     return counted
 
 
@@ -286,7 +287,7 @@ def no_recompiles(
         ...
     canonopt.errors.RecompileError: predict (...) was traced inside of no_recompiles(), at ...
       x: shape: float32[2] -> float32[3]
-      hint: pad x to one shape and mask the padding (divide a mean by n), or drop what is left over
+      hint: pad x to one shape and mask the padding (divide a mean by n), or drop a short last batch
 
     ```
 
@@ -316,7 +317,7 @@ def no_recompiles(
     is_one = isinstance(allow, str) or not isinstance(allow, Iterable)
     if is_one or not all(isinstance(name, str) for name in allow):
         raise LimitError(
-            f"allow must be names of functions, not {allow!r}.",
+            f"allow must be a sequence of names of functions or lines, not {allow!r}.",
             f"Write allow=({allow if isinstance(allow, str) else 'evaluate'!r},).",
             path="allow",
         )
@@ -356,14 +357,14 @@ class _Guard(_Alarm):
         again = log.avoidable if log.is_line and entry.compiled_again else 0
         count = 1 + again if log.is_line else _programs(log)
         done = "read from JAX's persistent cache" if compiled.is_hit else "compiled"
-        done += " for its backward pass" if compiled.in_backward_pass and not log.is_line else ""
-        self._check(log, entry, count, done)
+        part = "The backward pass of " if compiled.in_backward_pass and not log.is_line else ""
+        self._check(log, entry, count, done, part)
 
     def _is_allowed(self, log: FunctionLog) -> bool:
         # A function that is traced inside another function is a part of the outer program.
         return log.name in self.allowed or is_inside_recorded(self)
 
-    def _check(self, log: FunctionLog, entry: Entry, count: int, done: str) -> None:
+    def _check(self, log: FunctionLog, entry: Entry, count: int, done: str, part: str = "") -> None:
         if count <= self._warmup:
             return
         entry.refused = self._mode == "raise"
@@ -371,7 +372,7 @@ class _Guard(_Alarm):
         often = f" {times(count)}" if self._warmup else ""
         subject = f"{log.place or log.name}: {entry.operation}" if log.is_line else log.title
         site = f", at {entry.site}" if entry.site and not log.is_line else ""
-        problem = f"{subject} was {done}{often} inside of no_recompiles({given}){site}."
+        problem = f"{part}{subject} was {done}{often} inside of no_recompiles({given}){site}."
         self._sound(problem, _told(log, entry))
 
 
@@ -386,7 +387,7 @@ def _programs(log: FunctionLog) -> int:
 _MAX_SHOWN = 4  # maximum number of leaves of a call in a message
 _HOW_TO_RECORD = (
     "let the warm-up make this call too. To see how it differs from the calls of the warm-up, put "
-    "the warm-up under `with canonopt.compile_log() as log:`, and keep log"
+    "the warm-up under `with canonopt.compile_log() as log:`, and keep a reference to log"
 )
 
 

@@ -136,7 +136,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     (2, 2)
     >>> print(log["double"].recompiles[0].explanation)
     x: shape: float32[1] -> float32[2]
-      hint: pad x to one shape and mask the padding (divide a mean by n), or drop what is left over
+      hint: pad x to one shape and mask the padding (divide a mean by n), or drop a short last batch
 
     ```
 

@@ -541,11 +541,11 @@ class CompileLog:
         known = [log for log in without if log.entries and earlier_entries(log, log.entries[0])]
         again = [log for log in without if not log.traces or log in known]
         if firsts := [log.name for log in without if log not in again]:
-            lines += ["", f"no recompile in this log, only a first compile: {', '.join(firsts)}"]
+            lines += ["", f"without a recompile in this log: {', '.join(firsts)}"]
         if again:
             names = ", ".join(log.name for log in again)
             lines += ["", f"traced before this log, and traced or compiled in it: {names}"]
-            lines += ["  hint: begin the log before the first call, and it says why"]
+            lines += ["  hint: start the log before the first call to see the cause"]
         if not shown:
             lines += ["", "nothing was traced or compiled in this log"]
         lines += (f"canonopt failed, so something may be missing: {text}" for text in self.problems)

@@ -587,10 +587,12 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
 
 
 _OTHERWISE = (
-    " Then canonopt.jit or filter_jit shares it. Or make the function once, in a function under "
-    "functools.cache."
+    " Then canonopt.jit or canonopt.filter_jit shares the program. Or make the function once, in a "
+    "function under functools.cache."
 )
-_IN_CELL = " If it is made again, as when a notebook cell runs again, pass it as an argument."
+_IN_CELL = (
+    " If the array is made again, as when a notebook cell runs again, pass it as an argument."
+)
 _MAX_STOPS = 4  # maximum number of reasons that a report names
 _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 
@@ -605,7 +607,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
         names = [f"self.{n}" if n in of_self else "" if k == "attribute" else n for k, n in named]
         lines = "; ".join(f"{name} = jnp.asarray({name})" for name in names if name)
         is_global = lines and any(n[:6] == "global" for n in own)
-        lines += ", outside of functions," if is_global else ""
+        lines += ", outside of functions" if is_global else ""
         what = NUMPY.format(lines or f"jnp.asarray for {', '.join([*arrays][:3]) or 'it'}")
         return f"{what}{_IN_CELL if is_global else ''}"
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
@@ -755,7 +757,8 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
             reading = reading_of(function, args, kwargs)
             if reading.stops:
                 each = reading.incomparable[0]
-                why = f"an argument leads to {text_of(each.part)}, which {each.why}. {each.fix}"
+                part = text_of(each.part)
+                why = f"an argument is or refers to {part}, which {each.why}. {each.fix}"
                 leaf = attrs.evolve(leaf, why_not_shared=why)
     if is_ours:  # what the classes of arguments read counts
         for kind, path in call.classes.items():

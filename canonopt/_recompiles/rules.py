@@ -184,13 +184,13 @@ RULES: list[Rule] = [
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
         lambda d: d.is_dynamic,
-        "pass {d.path} as data{d.for_dynamic}: a static spec with a dynamic number equals "
-        "no other, so each one retraces",
+        "pass {d.path} as data{d.for_dynamic}: as a static value, an optimizer or a schedule with "
+        "a dynamic number never equals another one, so each one retraces",
     ),
     Rule(
         lambda d: d.parameter and d.after.is_integer,
-        "give {d.path} one value: it is part of the program. Or write the factory with jnp under "
-        "canonopt.canonical, which may then take an int as canonopt.dynamic(number)",
+        "give {d.path} one value: it is part of the program. Or use jnp in a factory of your own, "
+        "decorate it with canonopt.canonical, and pass the int as canonopt.dynamic(number)",
     ),
     Rule(
         lambda d: d.parameter and d.after.number,
@@ -200,8 +200,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.captured_number,
-        "pass {d.captured_number} to a factory of canonopt, or to yours under canonopt.canonical. "
-        "What a lambda captures is part of the program",
+        "pass {d.captured_number} to a factory of canonopt, or to your own factory decorated with "
+        "canonopt.canonical: a value that a function captures is part of the program",
     ),
     Rule(
         lambda d: d.optimizer,
@@ -242,8 +242,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_static,
-        "give {d.path} one value: it is part of the program. Or pass {d.as_array}, unless a shape, "
-        "a range, an if or Python's min or max needs it",
+        "give {d.path} one value: it is part of the program. Or pass {d.as_array}, unless it is "
+        "used in a shape, an if, or Python's range(), min() or max()",
     ),
     # Numbers and arrays.
     Rule(
@@ -282,8 +282,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "shape",
-        "pad {d.root} to one shape and mask the padding (divide a mean by n), or drop what is left "
-        "over",
+        "pad {d.root} to one shape and mask the padding (divide a mean by n), or drop a short last "
+        "batch",
     ),
     # Structure. JAX does not fill in defaults: an argument that is left out differs from an
     # argument that equals its default.
@@ -309,8 +309,8 @@ RULES: list[Rule] = [
     Rule(lambda d: d.kind == "cleared", CLEARED),
     Rule(
         lambda d: d.is_missing,
-        "import everything before the first call: a module that was imported later, such as "
-        "equinox, added a setting that JAX compares",
+        "import all modules before the first call: a later import, for example of equinox, added a "
+        "setting that JAX compares",
     ),
     Rule(lambda d: True, "use the same {d.path} in every call{d.and_lowered}"),
 ]
@@ -459,13 +459,14 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     return Cause.of([Change(path, "context", text, text + OTHERS, "", _OTHERS, HANDFUL)])
 
 
-OTHERS = ", others around it, or of another size"
+OTHERS = ", inside other transformations, or with another size"
 _OTHERS = "use the same transformations in every call, and one size for each jax.vmap"
 # These have three lines at most, since a report does not show more of a note.
 _NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
 it cannot see: the size and the axis names of a jax.vmap, jax.make_user_context, rare settings,
-and values that have one hash and are not equal"""
+and unequal values with the same hash"""
 _INSIDE = """\
-its arguments are those of an earlier trace: it was called twice in one trace, or the jitted
-function around it was made again. If so, write canonopt.jit in place of jax.jit there"""
+the arguments equal those of an earlier trace: one trace called the function twice, or the jitted
+function around it was made again. In the second case, write canonopt.jit in place of jax.jit for
+the outer function"""

@@ -511,17 +511,20 @@ class StaleRead:
         calls = "1 cached call" if self.calls == 1 else f"{self.calls} cached calls"
         again = "traced again now, it gives another program"
         if not self.is_confirmed:
-            again = "unconfirmed: it has effects or reads outside state, so it was not traced again"
+            again = "unconfirmed: the function has effects or reads outside state, so it was not "
+            again += "traced again"
         if self.is_filtered:
             both = zip(names, self.values, strict=False)
             names = [f"jnp.asarray({n})" if _FLOAT.match(v.after) else n for n, v in both]
         whole = [v.after for v in self.values if not v.path.startswith("len(")]
         untraced = [after for after in whole if not _MAY_BE_TRACED.match(after)]
-        static = ""
+        is_one, static = len(names) == 1, ""
         if untraced and not self.is_filtered:
             static = ", which must be static for jax.jit"
+            if any(map(_NUMBERS.match, untraced)):
+                static = f", in {'an array' if is_one else 'arrays'} or as "
+                static += f"{'a static argument' if is_one else 'static arguments'} of jax.jit"
             static += " (a tuple, not a list)" * any(text.startswith("[") for text in untraced)
-            static += " unless an array will do" * any(_NUMBERS.match(text) for text in untraced)
         return [
             f"{self.function} goes on with an old value, since call {self.since}:",
             *(f"  {value}" for value in self.values[:MOST]),
@@ -529,7 +532,7 @@ class StaleRead:
             f"  {calls} since; {again}",
             f"  hint: {'' if self.is_confirmed else 'if the result depends on it, '}"
             f"pass {listed(names)} to {self.function} as "
-            f"{'arguments' if len(names) > 1 else 'an argument'}{static}",
+            f"{'an argument' if is_one else 'arguments'}{static}",
         ]
 
 
@@ -868,6 +871,6 @@ def assert_not_stale() -> Iterator[None]:
         yield
     if problems:
         raise CanonoptError(
-            f"canonopt failed to look for stale reads: {problems[0]}",
+            f"canonopt could not check for stale reads: {problems[0]}",
             "Write canonopt.compile_log(stale=True), which notes the failure and goes on.",
         )

@@ -131,7 +131,7 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
     near = near or difflib.get_close_matches(bare, filter(None, known), n=1)
     fix = f"Pass the object: canonopt.from_config(data, registry={{{name!r}: ...}})."
     fix = f"Did you mean {near[0]!r}?" if near else fix
-    problem = f"{path} is {name!r}, which is not {what}. Names in data are never imported."
+    problem = f"{path} is {name!r}, which is {what}. Names in data are never imported."
     raise ConfigError(problem, fix, path=path)
 
 
@@ -224,7 +224,7 @@ class _Converter:
             raise ConfigError(f"In {where}, {error.problem}", error.fix, path=where) from error
         except Exception as error:  # a factory may raise anything
             problem = f"Reading {path} raised {type(error).__name__}: {error}."
-            fix = 'Write it as to_config does: adam is {"optax": "adam"}, and "args" a list.'
+            fix = 'Write it as to_config does: adam as {"optax": "adam"}, and "args" as a list.'
             raise ConfigError(problem, fix, path=path) from error
 
     def _read(self, data: Any, path: str) -> Any:
@@ -236,7 +236,7 @@ class _Converter:
                 given = {n: self.read(part, f"{path}.{n}") for n, part in written.items()}
                 return factory.from_fields(given)
             case {"name": name} if len(data) == 1:
-                what = "a name of Optax or in the registry"
+                what = "neither a name of Optax nor in the registry"
                 return _found(name, _known()[0] | self._objects, path, what)
             case dict() if len(data) == 1 and (key := next(iter(data))) in CODECS:
                 return CODECS[key][2](self.read(data[key], path))
@@ -254,11 +254,11 @@ class _Converter:
         if is_canonical:
             named = {n: f for n, v in self._objects.items() if (f := factory_of(v)) is not None}
             known = {_qualified_name(f.function): f for f in named.values()} | named
-            return _found(name, known, f"{path}.canonical", "a factory in the registry")
+            return _found(name, known, f"{path}.canonical", "not a factory in the registry")
         # A table in place of the name stands for `inject_hyperparams(optax.adam)` and the like.
         made = self.read(name, f"{path}.optax") if isinstance(name, dict) else None
         known = {n: factory_of(builder) for n, builder in catalogue().items()}
-        what = f"a factory of Optax {optax.__version__}"
+        what = f"not a factory of Optax {optax.__version__}"
         return factory_of(made) or _found(name, known, f"{path}.optax", what)
 
 
@@ -326,7 +326,8 @@ def _spec_in(data: Any) -> dict[str, Any]:
     example = {"canonopt": {"format": 1}, "spec": {"optax": "adam", "learning_rate": 0.001}}
     raise ConfigError(
         f"The data must have the form {json.dumps(example)}, not {_text(table)}.",
-        "Pass what canonopt.to_config returned. If a newer canonopt wrote it, upgrade this one.",
+        "Pass what canonopt.to_config returned. If a newer canonopt wrote the data, upgrade "
+        "canonopt.",
     )
 
 
@@ -343,7 +344,8 @@ def _plain(data: Any, path: str) -> Any:
     if isinstance(data, Sequence) and not isinstance(data, bytes | bytearray):
         return [_plain(item, f"{path}[{i}]") for i, item in enumerate(data)]
     fix = "Write a number, a string, a boolean, a list or a table."
-    raise ConfigError(f"{path} is {data!r}, a {type(data).__name__}.", fix, path=path)
+    problem = f"The data of a spec cannot contain a value of type {type(data).__name__}."
+    raise ConfigError(f"{path} is {data!r}. {problem}", fix, path=path)
 
 
 # --- fingerprints and differences -----------------------------------------------------------------

@@ -189,7 +189,8 @@ def as_dynamic(value: Any, path: str = "") -> Any:
         if repr(made.numbers()) == repr(_as_python(value, kind).tolist()):
             return made
     problem = f"{path or 'The number'} is {value!r}, which does not fit {_dtype_of(kind).name}."
-    raise DynamicSpecError(problem, "Leave out canonopt.dynamic.", path=path or None)
+    fix = "Pass the number itself, without canonopt.dynamic(...)."
+    raise DynamicSpecError(problem, fix, path=path or None)
 
 
 # --- numbers in a trace ---------------------------------------------------------------------------
@@ -302,8 +303,8 @@ def _value_needed(name: str, by: str) -> DynamicSpecError:
     """Build the error for a value that is needed for `by`. `name` begins with the parameter."""
     return DynamicSpecError(
         f"{name} cannot be traced: its value is needed for {by}.",
-        "Write a Python number instead of canonopt.dynamic(...): each value compiles once. "
-        "Or write a factory of your own that uses jnp there, with canonopt.canonical.",
+        "Write a Python number instead of canonopt.dynamic(...): each new value is compiled. "
+        "Or write your own factory, which uses jnp there, and pass it to canonopt.canonical.",
         path=name.partition(" of ")[0],
     )
 

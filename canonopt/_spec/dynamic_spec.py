@@ -132,8 +132,8 @@ class Deferred(Internals):
         if self.made is not None and not any(isinstance(c, Dynamic) for c in self.flat[0]):
             return
         raise DynamicSpecError(
-            f"{self.factory.expression} has to be called again for a traced value, but what it "
-            "reads has changed since the spec was built.",
+            f"canonopt must call {self.factory.expression} again for a traced value, but a "
+            "variable or an object that the factory reads has changed since the spec was built.",
             "Build the spec again, or write Python numbers instead of traced ones.",
         )
 
@@ -149,10 +149,11 @@ class Deferred(Internals):
         try:
             result = both_branches(lambda: as_arrays(use(self._result())))
         except (TypeError, ValueError) as error:  # from JAX, or from a check of an argument
-            is_noted = any(note.startswith(_GIVEN) for note in getattr(error, "__notes__", ()))
+            is_noted = any(note.endswith(_WRITE) for note in getattr(error, "__notes__", ()))
             if not isinstance(error, DynamicSpecError) and not is_noted:
                 paths = ", ".join(self.flat[1].paths)
-                error.add_note(f"{_GIVEN} {paths} of {self.factory.expression}. {_WRITE}")
+                given = f"an array or canonopt.dynamic(...) for {paths}"
+                error.add_note(f"{self.factory.expression} was given {given}. {_WRITE}")
             raise
         self.check()
         return result
@@ -199,8 +200,7 @@ class Deferred(Internals):
         return TracedNumber.of(child, name) if number is None else number
 
 
-_GIVEN = "Given as an array or as canonopt.dynamic(...):"
-_WRITE = "If a Python number is needed, write one. If an array is needed, write jnp.asarray(...)."
+_WRITE = "If it needs a Python number, pass one. If it needs an array, pass jnp.asarray(...)."
 
 
 # --- specs as pytrees ---------------------------------------------------------------------------
@@ -217,8 +217,8 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     except HoldsArray:  # such as an array in a frozen dataclass
         names = [name for name, value in parameters.items() if _holds_array(value)]
         raise DynamicSpecError(
-            f"In {', '.join(names)} of {factory.expression}, an object holds an array or a "
-            "canonopt.dynamic number and is not a pytree.",
+            f"In {', '.join(names)} of {factory.expression}, an object that is not a pytree holds "
+            "an array or a canonopt.dynamic number.",
             "Pass the number as an argument of its own, or make the class an equinox.Module or a "
             "NamedTuple.",
             path=names[0],

@@ -380,7 +380,10 @@ class FactoryParameters:
         self.parameters = self.signature.parameters
         for name in _RESERVED.intersection(self.parameters):
             problem = f"{factory} has a parameter {name!r}, the name of an attribute of all specs."
-            fix = f"Give canonopt.canonical a function that calls {factory}, with another name."
+            fix = (
+                "Rename the parameter, or pass canonopt.canonical a function that calls "
+                f"{factory} and has another name for the parameter."
+            )
             raise NotAFactoryError(problem, fix, path=name)
         of_kind = lambda kind: tuple(n for n, p in self.parameters.items() if p.kind is kind)  # noqa: E731
         by_position_or_keyword = of_kind(_Kind.POSITIONAL_OR_KEYWORD)

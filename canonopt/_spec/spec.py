@@ -81,7 +81,7 @@ class Attribute:
         if (spec is None) is self._is_of_class:
             return self._get(spec)
         holder = "the class" if self._is_of_class else "instances"
-        raise AttributeError(f"{owner.__name__!r} has this attribute only on {holder}")
+        raise AttributeError(f"this attribute of {owner.__name__!r} exists only on {holder}")
 
 
 class Configured:
@@ -103,7 +103,10 @@ class Configured:
         if cls._own_factory is not None:
             return cls._own_factory.from_fields(fields)
         problem = f"{cls.__name__} is a base class, and has no factory to call."
-        fix = "Write a factory such as canonopt.adam(...), and spec.replace(...), not attrs.evolve."
+        fix = (
+            "Call a factory such as canonopt.adam(...). To change a spec, write spec.replace(...) "
+            "in place of attrs.evolve."
+        )
         raise ParameterError(problem, fix)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -201,19 +201,15 @@ def _cut(model: Any, grads: Any) -> Any:
 
 
 def _check_scalar(loss: Any, has_aux: bool) -> None:
-    value, first = loss, ""
+    value, wanted = loss, "loss_fn must return a float scalar"
     fix = "Reduce it, as jnp.mean(...) does, or pass has_aux=True if loss_fn returns a pair."
     if has_aux:
         value = loss[0] if isinstance(loss, tuple) and len(loss) == 2 else None
-        first = " as the first of a pair, since has_aux=True"
+        wanted = "With has_aux=True, loss_fn must return a pair of a float scalar and anything else"
         fix = "Return (loss, aux) with a scalar loss, as jnp.mean(...) returns it."
     if isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value, jnp.floating):
         return
-    raise LossError(
-        f"loss_fn must return a float scalar{first}, but returned {eqx.tree_pformat(loss)}.",
-        fix,
-        path="loss_fn",
-    )
+    raise LossError(f"{wanted}, but it returned {eqx.tree_pformat(loss)}.", fix, path="loss_fn")
 
 
 # --- types ------------------------------------------------------------------------------------
@@ -266,9 +262,10 @@ def _unsettled(before: Any, after: Any) -> UnsettledStateError:
     changes = [(f"opt_state{jtu.keystr(path)}", a, b) for path, a, b in pairs if a != b]
     structures = str(jax.tree.structure(before)), str(jax.tree.structure(after))
     changes = changes or [("opt_state", *structures)]  # leaves agree, but containers differ
-    what, fix = "types", "Make `init` and `update` of the transformation agree on these leaves."
+    what = "types"
+    fix = "Make `init` and `update` return the same shape, dtype and weak type for these leaves."
     if structures[0] != structures[1]:
-        what, fix = "structure", "Make `init` and `update` return states of one structure."
+        what, fix = "structure", "Make `init` and `update` return states with the same structure."
     head = f"The update changes the {what} of its own state, so the second step is traced again:"
     lines = [f"  {a} -> {b} @ {path}" for path, a, b in changes]
     path, one, other = changes[0]
@@ -454,8 +451,9 @@ class _Update:
         except Exception as error:
             if not self._more:
                 error.add_note(
-                    "canonopt was tracing the update of the optimizer for shapes. Arguments that "
-                    "the step passes to it belong in init_like_grads(..., extra_args={...})."
+                    "canonopt was tracing the update of the optimizer for shapes. If your step "
+                    "passes extra arguments to optim.update, write init_like_grads(..., "
+                    "extra_args={...})."
                 )
                 raise
         self._names, self._more = self._more, []

@@ -458,29 +458,30 @@ def _trace(
 # `Copy` raises these errors: the last two if another thread changes an object meanwhile.
 _UNCOPIED = (TypeError, RecursionError, ValueError, RuntimeError)
 _WHOLE = (
-    "it captures an array in an object that canonopt cannot copy, or beside a class for which "
+    "it captures an array in an object that canonopt cannot copy, or reads a class for which "
     "isinstance tells a tracer from an array. Pass the array as an argument."
 )
 _OLD = (
-    "a value that a function inside of it reads has changed since JAX traced that function, and "
-    "JAX goes on with the old trace. Pass the value as an argument."
+    "an inner function reads a value that has changed since JAX traced that function, and JAX "
+    "still uses the old trace. Pass the value as an argument."
 )
 _UNEQUAL = (
     "an argument holds an object that equals only itself, such as a method of a model. Write "
     "argument = canonopt.canonicalize(argument) once, where it is made."
 )
 _PASSES = (
-    "it passes on an object that equals only itself, and JAX may find an old trace of an inner "
-    "function by it. Pass only what is needed of it, or give its class __eq__ and __hash__."
+    "it gives an inner function an object that equals only itself, and JAX may find an old trace "
+    "for that object. Pass only the attributes that the inner function needs, or define __eq__ "
+    "and __hash__ in the class of the object."
 )
 _ASKS = (
-    "it asks for the value of an array that it captures. Pass the array as an argument, or capture "
-    "a Python number."
+    "it needs the value of a captured array while it is traced. Pass the array as an argument, or "
+    "capture a Python number."
 )
 _CHANGES = (
-    "it changes what it reads or captures while it is traced. To count traces, use "
-    "canonopt.compile_log. To keep a value, return it. Reading an OmegaConf config changes it: "
-    "read it outside, lr = config.lr."
+    "while it is traced, it changes a value that it reads or captures. To count traces, use "
+    "canonopt.compile_log. To keep a value, return it. An OmegaConf config changes when it is "
+    "read: write lr = config.lr outside of the function."
 )
 _RETURNS = (
     "it returns an object that is not one of its arguments. Make the object outside, or return its "
@@ -499,8 +500,8 @@ _ENTERED = (
 # A program keeps its static arguments alive. If one of them equals only itself, and no module has
 # it under its name, no later call is likely to find the program.
 _STATIC = (
-    "a static argument equals only itself. Let the function capture it, or give its class __eq__ "
-    "and __hash__."
+    "one of its static arguments equals only itself. Let the function capture that argument "
+    "instead, or define __eq__ and __hash__ in its class."
 )
 
 

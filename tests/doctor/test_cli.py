@@ -97,7 +97,8 @@ def test_with_the_option_a_recompile_that_can_be_avoided_is_a_failure(sizes, sta
     done = run(*DOCTOR, "--fail-on-recompile", "script.py", *sizes.split(), cwd=tmp_path)
     assert done.returncode == status, done.stderr
     reason = (
-        r"\ncanonopt doctor: exit status 3, for total \(.*\): 3 traces, 3 compiles, accepted: 1\n"
+        r"\ncanonopt doctor: exit status 3, because of total \(.*\): 3 traces, 3 compiles "
+        r"\(allowed: 1 of each\)\n"
     )
     assert bool(re.search(reason, done.stderr)) == (status == 3)
 
@@ -133,7 +134,9 @@ def stream(tmp_path_factory):
 def test_what_is_allowed_is_accepted(options, status, reasons, stream, capsys):
     assert main(["doctor", *options.split(), "--attach-to", stream]) == status
     errors = capsys.readouterr().err
-    assert re.findall(r"^canonopt doctor: exit status 3, for (\w+) ", errors, re.M) == reasons
+    assert (
+        re.findall(r"^canonopt doctor: exit status 3, because of (\w+) ", errors, re.M) == reasons
+    )
     assert ("--allow othr: nothing of this name was compiled" in errors) == ("othr" in options)
 
 
@@ -280,7 +283,7 @@ for runtime.weight in (1.0, 2.0):
         (("timed.py",), "which may be a time or a random number."),
         (("--", "env", "-u", "PYTHONPATH", sys.executable, "plain.py"), "could not be watched"),
         (("fails.py",), "With canonopt's factories the exit status is 1."),
-        (("broken.py",), "It failed, so the command was not run again with canonopt."),
+        (("broken.py",), "The command failed, so it was not run again with canonopt."),
         (
             ("stale.py",),
             "With canonopt's factories it prints something else, first '-0.5' in place of '-1.0', ",

@@ -194,4 +194,5 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     Path("escape.py").write_text('import optax\npattern = "\\d"\n')
     assert fix("long.py", "escape.py") == 0
     assert deep.startswith("canonopt fix: deep.py: maximum recursion depth exceeded")
-    assert encoded == "canonopt fix: cp932.py: it would change if it were written again as cp932"
+    reason = "the file changes when it is decoded and encoded again as cp932"
+    assert encoded == f"canonopt fix: cp932.py: {reason}"

@@ -118,7 +118,7 @@ def test_the_table_has_the_most_of_one_process():
     rows = r"^function +traces +compiles .*\nstep +3 +3 +\d"
     assert re.search(rows, text, re.MULTILINE)
     names = "p0 (pid 1) on host, p1 (pid 1) on host, p2 (pid 1) on host"
-    assert f"\nprocesses: {names}. The table has the highest count of one\n" in text
+    assert f"\nprocesses: {names}. The table shows the highest count in any one process\n" in text
     text = forms.as_text(report_of(*[grown(1)] * 9, grown(1, 2)))
     assert re.search(r"^step +2 +2 ", text, re.MULTILINE)
     assert "p7 (pid 1) on host, and 2 more. " in text

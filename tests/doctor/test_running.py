@@ -92,7 +92,7 @@ def test_it_imports_nothing_that_the_script_does_not():
     assert plain.stdout.startswith("[]\n")
     traces = int(plain.stdout.split()[-1])  # which differs between versions of JAX
     assert re.search(rf"^step +{traces} +{traces} ", report, re.MULTILINE), report
-    assert ("hint: import everything before the first call" in report) == (traces > 1)
+    assert ("hint: import all modules before the first call" in report) == (traces > 1)
 
 
 @pytest.mark.slow

@@ -496,7 +496,7 @@ return functools.lru_cache(lambda: 2)
 = pass the result as an argument\.
 ### jitted function of a global
 return jax.jit(lambda x: x * len(STABLE))
-= it may run an old trace, from before a change in something that it reads\. Leave out
+= it may run an old trace, made before a value that it reads was changed\. Leave out
 = the inner jit, or pass what can change as an argument\.
 ### large array
 return captured(np.zeros(20_000))

@@ -143,8 +143,8 @@ def test_many_differences_cost_as_many_steps_as_there_are_and_are_found_once():
         (tuple(range(99)), tuple(range(100)), "31, 99 in all)", "31, 100 in all)"),
         (tuple(range(99)), (*range(98), 0), "item 98 98", "item 98 0"),
         ((1, 2), (1, 3), "(1, 2)", "(1, 3)"),
-        ("a" * 20_000, "a" * 19_999 + "b", "aaa...", "not equal to it"),
-        (float("nan"), float("nan"), "nan", "another value that is not equal to it"),
+        ("a" * 20_000, "a" * 19_999 + "b", "aaa...", "not equal to the earlier one"),
+        (float("nan"), float("nan"), "nan", "another value, not equal to the earlier one"),
     ],
 )
 def test_the_part_that_differs_is_shown(old, new, before, after):

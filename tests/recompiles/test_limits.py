@@ -91,8 +91,8 @@ def test_raises_below_and_above(jit):
         error = caught.value
         assert error.path == "x" and error.before.endswith("1]") and error.after.endswith("2]")
         assert error.fix is None  # no code is sure to work
-        hint = "hint: pad x to one shape and mask the padding (divide a mean by n), or drop what "
-        hint += "is left over"
+        hint = "hint: pad x to one shape and mask the padding (divide a mean by n), or drop "
+        hint += "a short last batch"
         assert f"\n  x: shape: {error.before} -> {error.after}\n  {hint}" in str(error)
         if jit is jax.pmap and jax.__version_info__ < (0, 9):
             continue  # after any error in its function, that pmap fails with one of its own
@@ -279,9 +279,12 @@ assert_max_traces(mode="rasie") | mode must be one of 'raise', 'warn', 'record',
 assert_max_compiles(mode="rasie") | mode must be one of 'raise', 'warn', 'record', not 'rasie'. \
     Write mode='raise'.
 no_recompiles(mode="record") | mode must be one of 'raise', 'warn', not 'record'. Write mode='rai
-no_recompiles(allow="step") | allow must be names of functions, not 'step'. Write allow=('step',
-no_recompiles(allow=len) | allow must be names of functions, not <built-in function len
-no_recompiles(allow=[len]) | allow must be names of functions, not [<built-in function len
+no_recompiles(allow="step") | allow must be a sequence of names of functions or lines, not \
+    'step'. Write allow=('step',
+no_recompiles(allow=len) | allow must be a sequence of names of functions or lines, not \
+    <built-in function len
+no_recompiles(allow=[len]) | allow must be a sequence of names of functions or lines, not \
+    [<built-in function len
 no_recompiles(warmup=True) | warmup must be an int, not True. Write warmup=1
 no_recompiles(warmup=-1) | warmup must be 0 or more, not -1. Write warmup=1
 """

@@ -385,12 +385,12 @@ def test_a_log_that_begins_after_the_first_call_says_so():
     with canonopt.compile_log() as log:
         step(ones(2))
     assert (log["step"].traces, log["step"].compiles) == (1, 1)
-    assert str(log).endswith("\nno recompile in this log, only a first compile: step")
+    assert str(log).endswith("\nwithout a recompile in this log: step")
     assert str(log["step"].entries[0].told) == "there is no earlier call to compare with"
     with canonopt.compile_log() as log:
         step(jax.device_put(ones(1), jax.devices()[0]))
     assert (log["step"].traces, log["step"].compiles) == (0, 1)
-    text = "\ntraced before this log, and traced or compiled in it: step\n  hint: begin the log"
+    text = "\ntraced before this log, and traced or compiled in it: step\n  hint: start the log"
     assert text in str(log)
     with canonopt.compile_log() as another:
         step(ones(3))

@@ -210,7 +210,7 @@ def test_a_log_is_printed_as_a_table():
         "  x grows by one each time",
         f"  called at {line_marked(__file__, 'three sizes')}",
         "  hint: pad x to one shape and mask the padding (divide a mean by n), or drop "
-        "what is left over",
+        "a short last batch",
     ]
 
 

@@ -120,7 +120,8 @@ step({"b": 1.0, "a": 2.0}), step(OrderedDict(b=1.0, a=2.0))
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 for lr in (0.1, 0.2):
     step(optax.chain(optax.clip(1.0), canonopt.sgd(canonopt.dynamic(lr))), jnp.ones(2))
-= as data, in an optimizer built entirely from canonopt in place of optax: a static spec
+= as data, in an optimizer built entirely from canonopt in place of optax: as a static value,
+=| an optimizer
 ### a schedule that reads a list, in an optimizer of Optax
 step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x))[0])
 def make(rates): return canonopt.chain(optax.sgd(lambda count: rates[0]))
@@ -157,7 +158,7 @@ step(nnx.Rngs(0)), step(nnx.Rngs(params=0))
 step = eqx.filter_jit(lambda state: jax.tree.map(lambda leaf: leaf * 2, state))
 state = optax.inject_hyperparams(optax.sgd)(0.1).init(jnp.ones(2))
 for rate in (0.1, 0.2, 0.3): step(state._replace(hyperparams={"learning_rate": rate}))
-= Or pass jnp.asarray(state.hyperparams['learning_rate']), unless a shape,
+= Or pass jnp.asarray(state.hyperparams['learning_rate']), unless it is used in a shape,
 ### a model of nnx that keeps a tuple
 step = nnx.jit(lambda model, x: setattr(model, "h", nnx.Intermediate((x,))))
 model = nnx.Dict(w=nnx.Param(jnp.ones(2)))
@@ -194,7 +195,7 @@ def fit(x, y):
     loss = lambda p: p * x * y
     return jax.jit(lambda p: loss(p))(1.0)
 [fit(np.ones(2), np.ones(2)) for _ in range(2)]
-= Write x = jnp.asarray(x); y = jnp.asarray(y) before the function is made
+= Before the function is made, write x = jnp.asarray(x); y = jnp.asarray(y)
 ### a method that keeps something
 class Keeper:
     def __init__(self): self.kept = []
@@ -202,13 +203,15 @@ class Keeper:
         self.kept.append(1)
         return x
 [OURS(Keeper().step)(1.0) for _ in range(3)]
-= hint: the function itself is new each time: it changes what it reads or captures while it is
+= hint: the function itself is new each time: while it is traced, it changes a value that it
+=| reads or captures
 ### a callback that keeps what it is given
 def fit():
     losses = []
     return canonopt.jit(lambda x: jax.debug.callback(lambda y: losses.append(y), x) or x)(1.0)
 fit(), fit(), fit()
-= hint: the function itself is new each time: its program calls back into Python
+= hint: the function itself is new each time: it has a callback or a derivative rule that may
+=| read a value which can change
 ### two numbers of a spec and its update
 step = jax.jit(lambda optim: 0, static_argnums=0)
 other = jax.jit(lambda update: 0, static_argnums=0)
@@ -234,12 +237,13 @@ class Agent:
     def step(self, x): return x
 [Agent(seed).step(1.0) for seed in (1, 2)]
 = Agent object -> another object, equal only to itself
-= If that is self.seed, pass it as an argument
+= If the method reads self.seed, pass the value as an argument
 ### a config of which a step reads one attribute
 def fit(config): return OURS(lambda x: x * config.lr)(1.0)
 [fit(types.SimpleNamespace(lr=0.1, seed=seed)) for seed in range(2)]
 = attribute 'seed' of captured variable 'config' 0 -> function
-= counts, also what the function does not read. To leave that out, first read what it needs into
+= is compared, even what the function does not read. To compare less, read what is needed
+=| into
 ### a parallel map of a train state with another optimizer
 step = jax.pmap(lambda state, x: state.params["w"] + x, axis_name="batch")
 for _ in range(2):
@@ -290,9 +294,9 @@ class Static:
 step = jax.jit(lambda held: 0)
 [step(Static(canonopt.sgd(canonopt.dynamic(rate)))) for rate in (0.1, 0.1, 0.2)]
 = held.optim: transformation: canonopt.sgd(learning_rate=canonopt.dynamic(0.1)) -> another object
-= hint: pass held.optim as data, and leave out static=True (pytree_node=False) of the field that
+= hint: pass held.optim as data, and remove static=True (pytree_node=False) from the field that
 = held.optim.learning_rate: static value: canonopt.dynamic(0.1) -> canonopt.dynamic(0.2)
-= hint: pass held.optim.learning_rate as data, and leave out static=True (pytree_node=False) of the
+= hint: pass held.optim.learning_rate as data, and remove static=True (pytree_node=False) from the
 ### dynamic numbers that a step captures
 def fit(optim): return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
 [fit(canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
@@ -302,8 +306,8 @@ def fit(optim): return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
 ### the update of a dynamic optimizer
 def fit(init, update): return JIT(lambda x: update(x, init(x))[0])(1.0)
 [fit(*canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
-= Or capture the optimizer, not its update, in a local variable, with canonopt.dynamic(number) for
-=| numbers that change: then canonopt.
+= Or capture the optimizer, not its update, in a local variable, and write canonopt.dynamic(number)
+=| for numbers that change. Then canonopt.
 ### arrays in a global
 model = types.SimpleNamespace(sizes=[16, 8])
 def fit(optim):
@@ -347,8 +351,8 @@ def make(tx):
 = write: canonopt.jit in place of jax.jit
 = function: function make.<locals>.step with captured variable 'step_size' -0.001 -> f
 = hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) for
-=| numbers that change: the same configuration is the same object. The step that is made again
-=| needs canonopt.jit, too\n
+=| numbers that change: the same configuration is the same object. Also use canonopt.jit for
+=| the step, since it is made again\n
 ### what a library hides
 for _ in range(2): jax.jit(lambda x, names=iter("abc"): x)(1.0)
 = has state that canonopt cannot read.
@@ -415,7 +419,8 @@ step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
     number = canonopt.dynamic(rate)
     step(canonopt.sgd(lambda count: number * (count + 1)), 1.0)
-= hint: pass number to a factory of canonopt, or to yours under canonopt.canonical
+= hint: pass number to a factory of canonopt, or to your own factory decorated with
+=| canonopt.canonical: a value that a function captures is part of the program
 ### a number of a trainer beside its dynamic rate
 class Trainer:
     def __init__(self, rate):
@@ -450,7 +455,7 @@ class State:
 step = jax.jit(lambda state: state.w)
 [step(State(1.0, epoch)) for epoch in range(8)]
 = state.epoch: static value: 0 -> 1
-= pass jnp.asarray(state.epoch), in a field that is not static, unless a shape
+= pass jnp.asarray(state.epoch), in a field that is not static, unless it is used in a shape
 ### rates of a spec that a function captures
 def make(optim): return JIT(lambda x: optim.update(x, optim.init(x))[0])
 [make(canonopt.adam(rate))(np.ones(1)) for rate in (0.1, 0.2, 0.3)]
@@ -469,7 +474,8 @@ class Trainer:
 for steps in (100, 200):
     Trainer(optax.sgd(optax.linear_schedule(0.1, 0.0, steps))).fit()
 = hint: build optim entirely from canonopt in place of optax
-= for numbers that change; an int only in a schedule that uses jnp, under canonopt.canonical
+= for numbers that change; an int may be dynamic only in a schedule that uses jnp and is
+=| decorated with canonopt.canonical
 ### two specs that read an object
 class Trainer:
     lr = 0.1
@@ -534,7 +540,7 @@ for steps in (100, 200):
     step(canonopt.sgd(canonopt.linear_schedule(canonopt.dynamic(0.1), 0.0, steps)), 1.0)
 = optim.learning_rate.transition_steps: static value: 100 -> 200
 = hint: give optim.learning_rate.transition_steps one value
-= canonopt.canonical, which may then take an int as canonopt.dynamic(number)
+= decorate it with canonopt.canonical, and pass the int as canonopt.dynamic(number)
 ### a dtype that changes after another optimizer
 step = jax.jit(lambda optim, x: x, static_argnums=0)
 first, second = canonopt.sgd(1.0), canonopt.adam(1.0)
@@ -631,7 +637,7 @@ def make(envs): return jax.jit(lambda x: x * low(envs))
 def named(name): return lambda: name
 for i in range(8): make(Envs(named(f"run {i}")))(1.0)
 = with captured variable 'name' of item 0 of attribute 'made_by' of captured variable 'envs' 'run 0'
-= All of item 0 of attribute 'made_by' of captured variable 'envs' counts
+= All of item 0 of attribute 'made_by' of captured variable 'envs' is compared
 ### two functions that capture lists
 step = jax.jit(lambda f, g, x: f(x) + g(x), static_argnums=(0, 1))
 def make(rates): return lambda x: x * rates[0]
@@ -667,14 +673,14 @@ for i in range(3): make(np.ones(2))(1.0)
 for _ in range(2):
     x, y = np.ones(2), np.zeros(2)
     JIT(lambda w: w * x + y)(jnp.ones(2))
-= Write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions, before the function is made,
-=| or a tuple of Python numbers if a shape needs them.
-=| If it is made again, as when a notebook cell runs again, pass it as an argument
+= Before the function is made, write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions.
+=| If a shape needs the numbers, write a tuple of Python numbers.
+=| If the array is made again, as when a notebook cell runs again, pass it as an argument
 ### an array whose value a function that our jit does not share asks for
 def make(data): return OURS(lambda x: x - float(data))
 for i in range(3): make(jnp.asarray(3.0 + i))(1.0)
-= hint: the function itself is new each time: it asks for the value of an array that it captures.
-=| Pass the array
+= hint: the function itself is new each time: it needs the value of a captured array while
+=| it is traced. Pass the array
 ### an optimizer of nnx that is data
 class Optimizer(nnx.Optimizer):
     tx: object = nnx.data()

@@ -118,8 +118,8 @@ for i in range(2):
     batch = placed(ones, i)
     step(batch)  # here
 ### an assertion inside of a function
-# hint: the function itself is new each time: an assertion that is made again counts from zero. \
-Make both once.
+# hint: the function itself is new each time: each new assertion counts from zero. \
+Make the function and its assertion once.
 def fit(x):
     step = jax.jit(canonopt.assert_max_traces(max_traces=1)(lambda x: x * 2))
     return step(x)  # here
@@ -128,8 +128,8 @@ for _ in range(2):
     fit(ones)
 ### a trainer that holds a NumPy array, and a rate that its step does not read
 # hint: the function itself is new each time: it reads a NumPy array, which may change in place. \
-Write self.x = jnp.asarray(self.x) before the function is made, or a tuple of Python numbers if a \
-shape needs them.
+Before the function is made, write self.x = jnp.asarray(self.x). If a shape needs the numbers, \
+write a tuple of Python numbers.
 class Trainer:
     def __init__(self, x, rate):
         self.x, self.rate = x, rate
@@ -182,11 +182,11 @@ for lr in np.logspace(-3, -1, 4):
     results.append(step(ones, optim))  # here
 ### a step with another learning rate over an array of NumPy
 # hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) \
-for numbers that change: the same configuration is the same object. The step that is made again \
-needs canonopt.jit, too. At present, it reads a NumPy array, which may change in place. Write \
-data = jnp.asarray(data) before the function is made, or a tuple of Python numbers if a shape \
-needs them. Then canonopt.jit or filter_jit shares it. Or make the function once, in a function \
-under functools.cache.
+for numbers that change: the same configuration is the same object. Also use canonopt.jit for the \
+step, since it is made again. At present, it reads a NumPy array, which may change in place. \
+Before the function is made, write data = jnp.asarray(data). If a shape needs the numbers, \
+write a tuple of Python numbers. Then canonopt.jit or canonopt.filter_jit shares the program. Or \
+make the function once, in a function under functools.cache.
 def fit(lr, data):
     tx = optax.sgd(lr)
     return jax.jit(lambda x: tx.update(x * data, tx.init(x), x)[0])(ones)  # here
@@ -216,8 +216,8 @@ for _ in range(3):
     results.append(step(act, ones))  # here
 ### a spec with another mask
 # hint: give tx.args[0].mask['w'] one value: it is part of the program. Or pass what changes in it \
-as an array, with tx left out of static_argnums and static_argnames, unless a shape, a range, an \
-if or Python's min or max needs it
+as an array, with tx left out of static_argnums and static_argnames, unless it is used in a \
+shape, an if, or Python's range(), min() or max()
 @functools.partial(jax.jit, static_argnames="tx")
 def step(grads, tx):
     return tx.init(grads)

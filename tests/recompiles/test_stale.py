@@ -449,6 +449,15 @@ for mode.name in ("train", "train", "warmup", "eval", "eval"): step(X)
 hint = "  hint: pass mode.name to <lambda> as an argument, which must be static for jax.jit"
 = [(report.since, report.calls) for report in reports] == [(4, 2)]
 = reports[0].lines()[-1] == hint
+### numbers that a program has as constants
+config = types.SimpleNamespace(n=2, sizes=[1, 2])
+step = jax.jit(lambda x: x * config.n * sum(config.sizes))
+step(X)
+config.n = 3
+step(X)
+config.sizes = [3]
+step(X)
+= "as an argument, in an array or as a static argument of jax.jit" in reports[0].lines()[-1]
 ### a config of a library is asked for the names in the code
 from omegaconf import OmegaConf
 config = OmegaConf.create({"model": {"rate": 1.0}, "seed": 1})
@@ -840,7 +849,7 @@ def test_what_canonopt_fails_to_find_out_is_said_and_stops_no_step(monkeypatch: 
         assert step(X).tolist() == step(X).tolist()
     assert "ZeroDivisionError: of ours" in str(log)
     with (
-        pytest.raises(canonopt.CanonoptError, match="failed to look for stale reads"),
+        pytest.raises(canonopt.CanonoptError, match="could not check for stale reads"),
         canonopt.assert_not_stale(),
     ):
         step(X)

@@ -217,7 +217,7 @@ for _ in range(2):
 ### a trainer with committed parameters and a loss that is a number
 # jax-ml/jax/issues/15924
 # update: 2 traces, by opt_state[0].trace['w']: commitment and metrics['loss']: weak type
-# hint: one dtype, put on its device
+# hint: one dtype, put in one place
 # - self.tx.init(params)
 # + jax.device_put(self.tx.init(params), jax.devices()[0])
 # - {"loss": 0.0}

@@ -326,8 +326,8 @@ QUADRATIC = canonopt.to_config(INTERPOLATE)["spec"] | {"interpolate_type": "quad
 MALFORMED = [
     (
         {"none": False},
-        "Reading spec.value raised KeyError: False. Write it as to_config does: adam is "
-        '{"optax": "adam"}, and "args" a list.',
+        "Reading spec.value raised KeyError: False. Write it as to_config does: adam as "
+        '{"optax": "adam"}, and "args" as a list.',
     ),
     ({"float": "fast"}, "ValueError: could not convert string to float: 'fast'"),
     ({"tuple": 3}, "TypeError: 'int' object is not iterable"),
@@ -338,7 +338,7 @@ MALFORMED = [
     ({"scalar": ["float32", "fast"]}, "ValueError: "),
     ({"dynamic": "1e-3"}, "In spec.value, canonopt.dynamic takes a number or an array, not"),
     ({"dynamic": "1e-3"}, "canonopt.dynamic(1e-3). In YAML, 1e-3 is text, and 1.0e-3 a number."),
-    ({"name": 3}, "spec.value is 3, which is not a name of Optax or in the registry."),
+    ({"name": 3}, "spec.value is 3, which is neither a name of Optax nor in the registry."),
     ({"namedtuple": [{"name": "m"}, {}]}, "AttributeError: 'function' object has no attribute"),
     ({"namedtuple": [{"name": "Size"}, {"height": 1}]}, "KeyError: 'width'"),
     (
@@ -348,7 +348,7 @@ MALFORMED = [
     ),
     ({"name": "optax:adamww"}, ". Did you mean 'optax:adamw'?"),
     ({"name": "pmk:z"}, "from_config(data, registry={'pmk:z': ...})"),
-    (b"a", "is b'a', a bytes. Write a number, a string"),
+    (b"a", "is b'a'. The data of a spec cannot contain a value of type bytes. Write a number, a s"),
     *(
         ({"canonical": name, "value": 1}, f"is '{name}', which is not a factory in the")
         for name in ("boom", "schedule", "optax:global_norm", "holdin")
@@ -437,7 +437,7 @@ def test_a_factory_of_a_library_has_the_name_of_its_function(monkeypatch):
     spec = holding(library.tuned)
     data = canonopt.to_config(spec, registry=REGISTRY)
     assert data["spec"]["value"] == {"name": "library:tuned"}
-    with pytest.raises(errors.ConfigError, match=r"^spec\.value is 'library:tuned', which is no"):
+    with pytest.raises(errors.ConfigError, match=r"^spec\.value is 'library:tuned', which is ne"):
         again(spec, f=factory)
     assert again(spec, f=library.tuned) is spec
 

@@ -252,9 +252,10 @@ def test_what_takes_no_such_number_gets_a_note(operation):
     factory = canonopt.canonical(lambda learning_rate: optax.scale(operation(learning_rate)))
     with pytest.raises((TypeError, ValueError)) as raised:
         jax.jit(lambda optim: optim.init(jnp.ones(2)))(factory(canonopt.dynamic(0.5)))
-    (note,) = [note for note in raised.value.__notes__ if note.startswith("Given as")]
-    assert "dynamic(...): learning_rate of canonopt.canonical(" in note
-    assert "If an array is needed, write jnp.asarray(...)." in note
+    given = " was given an array or canonopt.dynamic(...) for learning_rate. "
+    (note,) = [note for note in raised.value.__notes__ if given in note]
+    assert note.startswith("canonopt.canonical(")
+    assert "If it needs an array, pass jnp.asarray(...)." in note
 
 
 @pytest.mark.parametrize("function", [*EXACT, operator.pow, *COMPARISONS])

@@ -98,12 +98,13 @@ dynamic(scheduled(0.1), 'args[1].lr') | Name a number in it: canonopt.dynamic(sp
 2 * dynamic(0.1) | canonopt.dynamic(0.1) is a leaf of a spec: arithmetic and comparisons are not
 -dynamic(0.1) | made by canonopt.canonical. Or compute first: canonopt.dynamic(0.1 * rate).
 optax.adam(dynamic(0.1)) | Pass it to a factory of canonopt, or to one made by canonopt.canonical
-adam(Frozen(dynamic(0.1))) | In learning_rate of canonopt.adam, an object holds an array or a \
-    canonopt.dynamic number and is not a pytree. Pass the number as an argument of its own, or
+adam(Frozen(dynamic(0.1))) | In learning_rate of canonopt.adam, an object that is not a pytree \
+    holds an array or a canonopt.dynamic number. Pass the number as an argument of its own, or
 dynamic(0.1) > 0 | canonopt.dynamic(0.1) is a leaf of a spec
 dynamic(sgd(0.1), 'momentum') | takes a number or an array, not momentum=None. Write \
     canonopt.dynamic(1e-3).
-dynamic(2**40) | The number is 1099511627776, which does not fit int32. Leave out canonopt.dynamic.
+dynamic(2**40) | The number is 1099511627776, which does not fit int32. Pass the \
+    number itself, without canonopt.dynamic(...).
 dynamic(1e-40) | The number is 1e-40, which does not fit float32.
 dynamic(0.1, 'lr') | takes a number, or a spec and names of its hyperparameters.
 ### no factory, NotAFactoryError

@@ -247,8 +247,8 @@ CHANGING = [
     ([], lambda _: (), STRUCTURE, "  PyTreeDef([]) -> PyTreeDef(()) @ opt_state"),
 ]
 FIX = {
-    STRUCTURE: "Make `init` and `update` return states of one structure.",
-    TYPES: "Make `init` and `update` of the transformation agree on these leaves.",
+    STRUCTURE: "Make `init` and `update` return states with the same structure.",
+    TYPES: "Make `init` and `update` return the same shape, dtype and weak type for these leaves.",
 }
 
 
@@ -333,7 +333,9 @@ def test_arguments_of_a_wrapped_update_come_from_the_loss_and_from_the_user(buil
         TypeError, match="1 required keyword-only argument: 'temperature'"
     ) as caught:
         canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
-    assert "belong in init_like_grads(..., extra_args={...})" in caught.value.__notes__[-1]
+    assert (
+        "optim.update, write init_like_grads(..., extra_args={...})" in caught.value.__notes__[-1]
+    )
     extra_args = {"temperature": jnp.float32(1.0)}
     canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim, extra_args=extra_args)
     assert given and all(names == {"grad", "value_fn", "obj_fn"} for names in given)

@@ -70,12 +70,20 @@ def test_keyword_arguments_and_auxiliary_results():
 @pytest.mark.parametrize(
     ("loss", "has_aux", "message"),
     [
-        (lambda m, x: m(x), False, "must return a float scalar, but returned f32[4,3]"),
+        (lambda m, x: m(x), False, "must return a float scalar, but it returned f32[4,3]"),
         (lambda m, x: (loss_fn(m, x), 1), False, "or pass has_aux=True if loss_fn returns a pair"),
-        (lambda m, x: (m(x), 1), True, "a float scalar as the first of a pair, since has_aux=True"),
+        (
+            lambda m, x: (m(x), 1),
+            True,
+            "With has_aux=True, loss_fn must return a pair of a float scalar",
+        ),
         (loss_fn, True, "returned f32[]. Return (loss, aux) with a scalar loss, as jnp.mean(...) "),
-        (lambda m, x: 1j * loss_fn(m, x), False, "must return a float scalar, but returned c64[]"),
-        (lambda m, x: jnp.int32(1), False, "must return a float scalar, but returned i32[]"),
+        (
+            lambda m, x: 1j * loss_fn(m, x),
+            False,
+            "must return a float scalar, but it returned c64[]",
+        ),
+        (lambda m, x: jnp.int32(1), False, "must return a float scalar, but it returned i32[]"),
     ],
 )
 def test_a_loss_that_is_no_scalar(loss, has_aux, message):

@@ -318,17 +318,17 @@ def functions():
     config["rate"] = 0.5
     placed = {"in_shardings": jax.sharding.SingleDeviceSharding(jax.devices()[0])}
     return {
-        "changes what it reads": (changes, {}, ()),
-        "calls back into Python": (lambda x: jax.pure_callback(later, x, x), {}, ()),
+        "it changes a value that it reads": (changes, {}, ()),
+        "has a callback or a derivative rule": (lambda x: jax.pure_callback(later, x, x), {}, ()),
         "reads a NumPy array": (lambda x: x * scales, {}, ()),
-        "asks for the value": (lambda x: x * float(total), {}, ()),
+        "needs the value": (lambda x: x * float(total), {}, ()),
         "returns an object": (lambda x: jax.tree_util.Partial(lambda: x, x), {}, ()),
         "has in_shardings": (lambda x: x * array, placed, ()),
         "equals only itself": (lambda x, _: x, {"static_argnums": 1}, (counter,)),
-        "an array (total), and may tell": (lambda x: x * total * len(str(total)), {}, ()),
-        "passes on an object": (lambda x: branch(x) * [counter][0].count, {}, ()),
+        "an array (total), and its code may act": (lambda x: x * total * len(str(total)), {}, ()),
+        "gives an inner function an object": (lambda x: branch(x) * [counter][0].count, {}, ()),
         "such as a method of a model": (called, {}, (partial(Frozen(2.0).apply),)),
-        "JAX goes on with the old trace": (old, {}, ()),
+        "JAX still uses the old trace": (old, {}, ()),
     }
 
 
