@@ -24,6 +24,7 @@ from .instances import is_sentinel as is_sentinel
 from .instances import register_constant as register_constant
 from .instances import slots_of as slots_of
 from .instances import static_fields as static_fields
+from .interning import ENTERED as ENTERED
 from .interning import KEEPS as KEEPS
 from .interning import NUMPY as NUMPY
 from .interning import PLAIN as PLAIN

@@ -133,6 +133,10 @@ KEEPS = (
     "it has a callback or a derivative rule that may read a value which can change. Pass the value "
     "as an argument, or capture a number or a tuple."
 )
+ENTERED = (
+    "it is called inside of {}, a context that canonopt cannot compare between calls. Make the "
+    "function once."
+)
 
 # For reports: maps each function to the reason why `jit` does not share its program. For methods,
 # maps the instance to reasons by method name, because each access makes another bound method.

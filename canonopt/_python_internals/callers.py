@@ -179,7 +179,9 @@ def caller_of(
         node = next((node for node in given if is_given(_value_of(node, space), value)), None)
         if node is not None:
             given.remove(node)
-            found[name] = ast.unparse(node)
+            owner = _value_of(node.value, space) if isinstance(node, ast.Attribute) else None
+            if not getattr(attribute(type(owner), "__dataclass_params__"), "frozen", False):
+                found[name] = ast.unparse(node)
     return Caller(
         found,
         _imported(space) | _imported(frame.f_globals, _FUNCTIONS),

@@ -100,8 +100,9 @@ class Part:
     @property
     def is_other_to_canonopt(self) -> bool:
         before, after = self.before, self.after
-        is_unread = before.digest is None and before.token != after.token
-        return is_unread or before.digest != after.digest
+        if None in (before.digest, after.digest):  # one of them was not read
+            return before.token != after.token
+        return before.digest != after.digest
 
     @property
     def is_of_optax(self) -> bool:
@@ -172,6 +173,8 @@ class Difference(Part):
         if "none" in (before.kind, after.kind):
             return "none"
         if self.is_static:
+            if self.before.kind == "value" and self.is_equal_only_to_itself:
+                return "static value"
             kinds = {self.function.before.kind, self.function.after.kind}
             return next((k for k in ("transformation", "callable") if k in kinds), "static value")
         return array_kind(before, after) if before.is_array and after.is_array else "scalar"
@@ -379,10 +382,26 @@ class Difference(Part):
         return is_one and self.before.holds_dynamic
 
     @property
+    def is_of_inner_optimizer(self) -> bool:
+        """Return True if the visible part is in an optimizer of Optax that the value holds."""
+        name = self.visible.name if self.visible else ""
+        return any(p.is_of_optax and name.endswith(f" of {p.name}") for p in self.parts)
+
+    @property
     def captured_number(self) -> str:
-        """Return the name of a dynamic number that a function in an optimizer captures."""
+        """Return the name of a number that a function in an optimizer of canonopt captures."""
         part = self.visible if self.optimizer and not self.parameter else None
-        return part.label if part is not None and part.before.is_dynamic else ""
+        is_of_spec = part is not None and self.before.type.startswith("canonopt.")
+        is_number = is_of_spec and part.before.number and part.name.startswith("captured variable")
+        return part.label if part is not None and (part.before.is_dynamic or is_number) else ""
+
+    @property
+    def of_results(self) -> str:
+        """Return advice for an array that a step may return with another sharding on a mesh."""
+        are_on_mesh = all(leaf.spec_and_mesh[1] for leaf in (self.before, self.after))
+        if self.kind != "sharding" or not are_on_mesh:
+            return ""
+        return ". If the step returns it elsewhere, pin it by out_shardings, or by eqx.filter_shard"
 
     @property
     def from_canonopt(self) -> str:

@@ -26,6 +26,7 @@ import numpy as np
 from jax.sharding import Mesh, Sharding
 
 from .._identity import (
+    ENTERED,
     KEEPS,
     MAX_WORDS,
     NUMPY,
@@ -43,7 +44,7 @@ from .._identity import (
 from .._jax_internals.arrays import array_text, code_of_sharding, in_batch, placement_text
 from .._jax_internals.flax_nnx import UNNAMED_STATIC, module_parts
 from .._jax_internals.functions import call_of_pmap, name_of
-from .._jax_internals.settings import around_calls, context_of_calls
+from .._jax_internals.settings import around_calls, context_of_calls, entered_context
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of, key_of
@@ -292,7 +293,8 @@ def static_leaf(
         with contextlib.suppress(Exception):
             given: dict[str, Any] = {"beside" if is_live else budget.mode: (value,)}
             found = read(**given, explain=explain, max_words=budget.words)
-            facts["digest"] = found.key if len(found.key) < budget.words else None
+            is_read = found.is_comparable and len(found.key) < budget.words
+            facts["digest"] = found.key if is_read else None
             budget.words -= len(found.key)
             # Skip inner jits: if the user left one out, another part could still be the reason.
             reasons = (r for r in found.incomparable if r.why != INNER_JIT.why)
@@ -561,6 +563,8 @@ def function_leaf(
             if found and not (is_ours or refused):
                 found += _OTHERWISE
             why = found or why_not_shared(function)  # `read_call` may note a reason
+            if (context := entered_context()) is not None:
+                why = why or ENTERED.format(context)
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     if is_plain and not is_shared:
         _known[function] = leaf

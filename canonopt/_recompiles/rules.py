@@ -161,6 +161,10 @@ class Rule(NamedTuple):
 
 
 _PLACES = ("sharding", "commitment", "memory kind")
+_PUT = (
+    "put {d.root} in one place before the first call{d.and_lowered}: by jax.device_put with one "
+    "sharding, or eqx.filter_shard for a model"
+)
 
 RULES: list[Rule] = [
     # Classes and functions that are made again, or cannot be shared.
@@ -200,8 +204,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.captured_number,
-        "pass {d.captured_number} to a factory of canonopt, or to your own factory decorated with "
-        "canonopt.canonical: a value that a function captures is part of the program",
+        "pass {d.captured_number} as canonopt.dynamic(number) to a factory of canonopt, or to your "
+        "own decorated with canonopt.canonical: what a function captures is part of the program",
     ),
     Rule(
         lambda d: d.optimizer,
@@ -275,10 +279,13 @@ RULES: list[Rule] = [
         "give {d.path} one dtype in every call{d.of_updates}",
     ),
     Rule(
-        lambda d: d.kind in _PLACES and (not d.new.in_state(d.place) or _placed(d)),
-        "put {d.root} in one place before the first call{d.and_lowered}: by jax.device_put with "
-        "one sharding, or eqx.filter_shard for a model",
+        lambda d: d.kind in _PLACES and _placed(d),
+        _PUT,
         lambda d: _placed(d),
+    ),
+    Rule(
+        lambda d: d.kind in _PLACES and not d.new.in_state(d.place),
+        f"{_PUT}{{d.of_results}}",
     ),
     Rule(
         lambda d: d.kind == "shape",
@@ -295,6 +302,10 @@ RULES: list[Rule] = [
         lambda d: d.new.in_state(d.place) and not d.is_of_nodes,
         "make {d.state} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, "
         "before the first call",
+    ),
+    Rule(
+        lambda d: {d.before.kind, d.after.kind} == {"node", "transformation"},
+        "pass {d.path} with canonopt.dynamic(number) in every call, or in none: it is a leaf",
     ),
     Rule(
         lambda d: d.is_missing and re.search(r"\[\d+\]$", d.path) and d.root != d.path,
@@ -331,7 +342,7 @@ def wanted(d: Difference) -> int:
             return 1  # the value is made again, or meant to change
         if before.number and after.number:
             is_same = before.number == after.number  # then the types differ
-            return 1 if is_same or d.parameter or d.optimizer else PAIR
+            return 1 if is_same or d.parameter or d.optimizer or d.is_of_inner_optimizer else PAIR
         return HANDFUL
     if d.kind == "cleared":
         return PAIR

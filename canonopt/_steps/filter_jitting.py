@@ -95,8 +95,8 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
         raise ValueError(f"donate must be one of {', '.join(map(repr, _DONATE))}, not {donate!r}.")
     if refused := [name for name in _REFUSED if name in options]:
         raise ValueError(
-            f"filter_jit decides itself what is static and donated, so it does not take "
-            f"{', '.join(refused)}. Write donate=... to donate arrays."
+            f"filter_jit does not take {', '.join(refused)}: only arrays are traced. Write "
+            "donate=... to donate them, and eqx.filter_shard in the function to place them."
         )
     if options:
         jax.jit(_names_of, **options)  # checks the options

@@ -20,6 +20,7 @@ import jax.core
 import jax.tree_util as jtu
 
 from .._identity import (
+    ENTERED,
     KEEPS,
     MAX_WORDS,
     NUMPY,
@@ -294,7 +295,7 @@ class Calls:
         elif arrays and "in_shardings" in options:
             reason = _SHARDINGS
         elif context:
-            reason = _ENTERED.format(context)
+            reason = ENTERED.format(context)
         if reason is not None:
             note_not_shared(fn, reason)
         if reason is not None or not reading.is_comparable:
@@ -492,10 +493,6 @@ _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an ar
 _PLACED = (
     "it captures an array in the memory of a host, on an explicit mesh or on other hosts, and no "
     "argument is committed to the array's devices. Pass the array as an argument."
-)
-_ENTERED = (
-    "it is called inside of {}, a context that canonopt cannot compare between calls. Make the "
-    "function once."
 )
 # A program keeps its static arguments alive. If one of them equals only itself, and no module has
 # it under its name, no later call is likely to find the program.

@@ -419,8 +419,70 @@ step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
     number = canonopt.dynamic(rate)
     step(canonopt.sgd(lambda count: number * (count + 1)), 1.0)
-= hint: pass number to a factory of canonopt, or to your own factory decorated with
-=| canonopt.canonical: a value that a function captures is part of the program
+= hint: pass number as canonopt.dynamic(number) to a factory of canonopt, or to your own decorated with
+=| canonopt.canonical: what a function captures is part of the program
+### a number that a schedule captures
+step = jax.jit(lambda optim, x: optim.init(x))
+for rate in (0.1, 0.2, 0.3): step(canonopt.sgd((lambda r: lambda count: r * (count + 1))(rate)), 1.0)
+= with captured variable 'r' 0.1
+= hint: pass r as canonopt.dynamic(number) to a factory of canonopt, or to your own decorated with
+### an optimizer that has a dynamic number in one call only
+step = jax.jit(lambda optim, x: optim.init(x))
+for rate in (canonopt.dynamic(0.1), 0.2, 0.3): step(canonopt.sgd(rate), 1.0)
+= optim: structure: a canonopt.Sgd -> canonopt.sgd(learning_rate=0.2)\n
+= hint: pass optim with canonopt.dynamic(number) in every call, or in none: it is a leaf
+### an object that holds an optimizer and equals only itself
+class Agent:
+    def __init__(self, rate): self.optim = optax.sgd(rate)
+step = jax.jit(lambda agent, x: agent.optim.update(x, agent.optim.init(x))[0], static_argnums=0)
+for rate in (0.1, 0.1): step(Agent(rate), 1.0)
+= agent: static value: script.Agent object -> another object, equal only to itself
+= hint: keep one instance for agent, make it inside of
+### an object that holds an optimizer with another rate
+class Agent:
+    def __init__(self, rate): self.optim = optax.sgd(rate)
+step = jax.jit(lambda agent, x: agent.optim.update(x, agent.optim.init(x))[0], static_argnums=0)
+for rate in (0.1, 0.2): step(Agent(rate), 1.0)
+= of attribute 'optim' -0.1 -> 
+= hint: keep one instance for agent, make it inside of
+### a global that the class of an argument reads
+class Model(eqx.Module):
+    weight: jax.Array
+    def __call__(self, x): return self.weight * x * rate
+def fit(): OURS(lambda model, x: model(x))(Model(jnp.ones(2)), 1.0)
+for rate in (1.0, 2.0): fit()
+= expected: only 2 programs, which differ in model.__class__: static value: class Model with global
+=| 'rate' 1.0 -> class Model with global 'rate' 2.0
+### a global that the class of a captured model reads
+class Model(eqx.Module):
+    weight: jax.Array
+    def __call__(self, x): return self.weight * x * rate
+def fit(model): OURS(lambda x: model(x))(1.0)
+for rate in (1.0, 2.0): fit(Model(jnp.ones(2)))
+= <lambda> with global 'rate' 1.0 -> function fit.<locals>.<lambda> with global 'rate' 2.0
+### a step that logs beside an array
+import logging
+log = logging.getLogger("steps")
+def make(array):
+    def step(x):
+        log.info("traced")
+        return x * array
+    return OURS(step)
+for i in range(3): make(jnp.ones(2) * i)(1.0)
+= make.<locals>.step in line 5 may change something that exists before it runs. Pass the array
+### a function that is made again inside of a context of Flax
+with flax.linen.intercept_methods(lambda call, args, kwargs, _: call(*args, **kwargs)):
+    for _ in range(3): jax.jit(lambda x: x * 2)(1.0)
+= hint: the function itself is new each time: it is called inside of nn.intercept_methods, a
+### a model that a step returns with another sharding
+mesh = Mesh(jax.devices()[:2], "d")
+split = NamedSharding(mesh, PartitionSpec("d"))
+step = jax.jit(lambda model: model + 1, out_shardings=split)
+model = jax.device_put(jnp.ones(2), NamedSharding(mesh, PartitionSpec()))
+def train(**params):
+    for _ in range(2): params["model"] = step(params["model"])
+train(model=model)
+= If the step returns it elsewhere, pin it by out_shardings, or by eqx.filter_shard
 ### a number of a trainer beside its dynamic rate
 class Trainer:
     def __init__(self, rate):

@@ -117,6 +117,18 @@ step = jax.jit(lambda x: x * 2)
 for i in range(2):
     batch = placed(ones, i)
     step(batch)  # here
+### a function in a frozen object
+# hint: build apply once, or wrap the function in canonopt.hoist
+import dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Actor:
+    apply: object
+
+step = jax.jit(lambda apply, x: apply(x), static_argnums=0)
+for _ in range(2):
+    actor = Actor(lambda x: x * 2)
+    step(actor.apply, ones)  # here
 ### an assertion inside of a function
 # hint: the function itself is new each time: each new assertion counts from zero. \
 Make the function and its assertion once.
