@@ -129,6 +129,8 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
     reading = [option for option, value in both.items() if value is not None]
     if reading and script:
         raise ValueError(f"{reading[0]} takes no command: it reads what another has written")
+    if script[:1] == [sys.executable] and script[1].endswith(".ipynb"):
+        raise ValueError(f"{script[1]} is a notebook. Use canonopt.compile_log() in its cells")
     if not (reading or script):
         raise ValueError("no script to run. Write: canonopt doctor train.py")
     if options.html is not None and importlib.util.find_spec("rich") is None:

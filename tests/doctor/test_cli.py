@@ -187,6 +187,7 @@ NO_STREAM, NO_RUN = "is not a stream of canonopt doctor", "was not written by th
         ("doctor", "no script to run. Write: canonopt doctor train.py"),
         ("doctor -m", "no script to run. Write: canonopt doctor train.py"),
         ("doctor --html", "argument --html: expected one argument"),
+        ("doctor train.ipynb", "train.ipynb is a notebook. Use canonopt.compile_log"),
         ("doctor --nonsense train.py", "unrecognized arguments: --nonsense"),
         ("doctor --json no/such/folder.json train.py", "cannot write .*no such folder"),
         ("doctor --streams . train.py", "not empty: give --streams a new folder for each run"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 from canonopt.__main__ import main
@@ -122,6 +123,17 @@ def test_the_table_has_the_most_of_one_process():
     text = forms.as_text(report_of(*[grown(1)] * 9, grown(1, 2)))
     assert re.search(r"^step +2 +2 ", text, re.MULTILINE)
     assert "p7 (pid 1) on host, and 2 more. " in text
+
+
+def test_causes_of_one_process_stay_apart():
+    step = jax.jit(lambda tx, x: tx.update(x, tx.init(x))[0], static_argnums=0)
+
+    def run():
+        for rate in (0.1, 0.1, 0.2):
+            step(optax.chain(optax.clip(1.0), optax.sgd(rate)), 1.0)
+
+    (function,) = report_of(run)["findings"]
+    assert [cause["times"] for cause in function["causes"]] == [1, 1]
 
 
 def test_a_line_that_costs_a_tenth_of_the_time_has_a_row():
