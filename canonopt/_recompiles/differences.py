@@ -13,6 +13,7 @@ import attrs
 
 from .records import (
     CACHE,
+    CLASS,
     CONTEXT,
     FUNCTION,
     GIVEN,
@@ -621,8 +622,9 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
             continue
         if before is None or after is None:
             # If only one call has an argument, the argument's own path shows that. A call of
-            # `canonopt.jit` has records of more settings than a call of another jit.
+            # `canonopt.jit` has records of classes, and of more settings than one of another jit.
             is_more = path == JIT or (is_of_two_jits and path.startswith(CONTEXT))
+            is_more |= path.endswith(CLASS)
             if path.startswith((GIVEN, OPTION)) or is_more:
                 continue
         elif before is after or _is_same(before, after, old.is_shared and new.is_shared):

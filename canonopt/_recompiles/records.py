@@ -76,6 +76,7 @@ from ..errors import ARRAY, INNER_JIT, Incomparable
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
 TRANSFORMS, CACHE, JIT = "<transforms>", "<cache>", f"{CONTEXT}jit"
+CLASS = ".__class__"  # after the path of a node: what its class reads, for canonopt's jits
 
 
 def is_inside(path: str, outer: Collection[str]) -> bool:
@@ -766,7 +767,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
                 leaf = attrs.evolve(leaf, why_not_shared=why)
     if is_ours:  # what the classes of arguments read counts
         for kind, path in call.classes.items():
-            call.leaves[f"{path}.__class__"] = static_leaf(kind, call.budget, is_live=True)
+            call.leaves[path + CLASS] = static_leaf(kind, call.budget, is_live=True)
     call.classes.clear()  # a record keeps no class alive
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}
     theirs, name = ("equinox", "filter_jit") if miss.filtered else ("jax", "jit")

@@ -454,6 +454,12 @@ def fit(): OURS(lambda model, x: model(x))(Model(jnp.ones(2)), 1.0)
 for rate in (1.0, 2.0): fit()
 = expected: only 2 programs, which differ in model.__class__: static value: class Model with global
 =| 'rate' 1.0 -> class Model with global 'rate' 2.0
+### a model of the user's under two jits
+class Model(eqx.Module):
+    weight: jax.Array
+def step(model, x): return model.weight * x
+for jit in (eqx.filter_jit, canonopt.filter_jit): jit(step)(Model(jnp.ones(2)), 1.0)
+= which differ in jit: context: equinox.filter_jit -> canonopt.filter_jit\n
 ### a global that the class of a captured model reads
 class Model(eqx.Module):
     weight: jax.Array
