@@ -91,7 +91,7 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
         )
     if differences:
         (index, (path, before, after)), *more = differences.items()
-        also = f" Also different: {', '.join(other for other, _ in more)}." if more else ""
+        also = f" Other processes differ: {', '.join(other for other, _ in more)}." if more else ""
         raise ProcessMismatchError(
             f"{path} is {before} in process 0, and {after} in process {index}.{also}",
             "Build it in every process from the same source, configuration and seed.",

@@ -143,8 +143,8 @@ def test_several_processes_that_differ_are_named(monkeypatch):
     found = json.dumps(["learning_rate", "0.001", "0.5"]).encode()
     store = Store(0, {"found/1": found, "found/2": found})
     assert error_with(monkeypatch, store) == (
-        "learning_rate is 0.001 in process 0, and 0.5 in process 1. Also different: 2. Build it in "
-        "every process from the same source, configuration and seed."
+        "learning_rate is 0.001 in process 0, and 0.5 in process 1. Other processes differ: 2. "
+        "Build it in every process from the same source, configuration and seed."
     )
     assert len(store.deleted) == 1  # what belongs to the call before
 

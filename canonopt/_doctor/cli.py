@@ -170,7 +170,7 @@ def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str
     """Return how the run with canonopt's factories differs, in words; None if it does not."""
     if tried["status"] != 0:
         return f"the exit status is {tried['status']}"
-    if tried["problems"]:  # then the factories were not in place
+    if tried["problems"]:  # the factories may not have been in place
         return "the run could not be watched, so nothing is compared"
     texts = (output.decode(errors="replace").splitlines() for output in (before, after))
     for old, new in itertools.zip_longest(*texts, fillvalue="nothing"):

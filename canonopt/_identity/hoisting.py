@@ -121,7 +121,7 @@ def _intern(fn: Any, reading: Reading, key: Hashable) -> Any:
     guarded = _guarded(fn, watched) if reading.can_change else fn
     if guarded is fn:
         # `fn` cannot change, or no copy can check for changes. Share `fn` only if it reads no data:
-        # a change of code alone is safe, because JAX takes a redefined class for a new one.
+        # the code that it names is looked up again in each trace.
         return fn if reading.reads_data else _callables.setdefault(key, fn)
     found = _callables.setdefault(key, guarded)
     if found is guarded:

@@ -145,7 +145,7 @@ def facts_of(code: types.CodeType) -> Code:
             is_remainder = opname == "BINARY_OP" and instruction.argrepr in ("%", "%=")
             facts.takes_remainders |= is_remainder and not _is_for_error(instructions, i)
         facts.paths.add(path)
-    if facts.is_generated:  # such code compares classes, makes no instance, and sets only fields
+    if facts.is_generated:  # it reads `__class__` only to compare or show it, and sets only fields
         attributes.discard("__class__")
         facts.identity_tests.clear()
         facts.tells_tracers.clear()

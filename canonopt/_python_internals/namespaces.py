@@ -1,4 +1,4 @@
-"""Find the names that modules and classes have for values."""
+"""Look up names and values in modules and classes."""
 
 import collections
 import dataclasses

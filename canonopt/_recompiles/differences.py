@@ -430,7 +430,7 @@ class Difference(Part):
 
     @property
     def redefined(self) -> str:
-        """Return the name of a class that was defined again: of a part, or else of the value."""
+        """Return the name of a class that was defined again: a part's, or else the value's."""
         parts = (*self.parts, self)
         again = next((p.after.type for p in parts if p.is_class_defined_again), "")
         return again.rpartition(".")[2]

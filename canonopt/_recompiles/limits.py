@@ -411,8 +411,8 @@ def _called(entry: Entry) -> str | None:
         return None
     found = call.leaves
     told = [p for p, leaf in found.items() if not p.startswith("<") and leaf.kind != "node"]
-    # Arguments with few leaves, such as a batch, come first, because they differ most often. Then
-    # come larger arguments, such as a model, and last static fields, which seldom change.
+    # Arguments with few leaves, such as a batch, come first: they differ most often. Larger ones,
+    # such as a model, follow. Static fields, which seldom change, come last.
     sizes = collections.Counter(map(call.root, told))
     is_last = lambda path: found[path].is_static and not path.isidentifier()  # noqa: E731
     told.sort(key=lambda path: (is_last(path), sizes[call.root(path)]))

@@ -205,7 +205,7 @@ RULES: list[Rule] = [
     Rule(
         lambda d: d.captured_number,
         "pass {d.captured_number} as canonopt.dynamic(number) to a factory of canonopt, or to your "
-        "own decorated with canonopt.canonical: what a function captures is part of the program",
+        "own under canonopt.canonical: what a function captures is part of the program",
     ),
     Rule(
         lambda d: d.optimizer,

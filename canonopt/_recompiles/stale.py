@@ -221,7 +221,7 @@ class Reads:
         """Add the parts of a value that the functions may read, and the parts of these parts."""
         for get, name in self._parts(value, path):
             self._add(lambda get=get: get(find()), name)
-        # `_parts` has yielded what code may read of these, at most `_MAX_ITEMS` of a container.
+        # Of a container or a function, `_parts` has yielded all that code may read, to a bound.
         is_followed = isinstance(value, _CONTAINERS | types.FunctionType | functools.partial)
         if not is_followed and is_library_class(type(value)):
             self._add_code_in(value)

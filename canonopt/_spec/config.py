@@ -224,7 +224,9 @@ class _Converter:
             raise ConfigError(f"In {where}, {error.problem}", error.fix, path=where) from error
         except Exception as error:  # a factory may raise anything
             problem = f"Reading {path} raised {type(error).__name__}: {error}."
-            fix = 'Write it as to_config does: adam as {"optax": "adam"}, and "args" as a list.'
+            fix = (
+                'Write it as to_config does: adam as {"optax": "adam"}, a chain with "args": [...].'
+            )
             raise ConfigError(problem, fix, path=path) from error
 
     def _read(self, data: Any, path: str) -> Any:

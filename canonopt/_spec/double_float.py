@@ -6,7 +6,7 @@ alone are computed as doubles, and rounded where they meet an array.
 
 A program takes a double as a *double float*: three float32 numbers, which together hold its 53
 bits. The program joins them into one float64. XLA has float64 whatever `jax_enable_x64` says: the
-option only decides the dtype that JAX gives to a Python number.
+option only limits the dtypes that JAX gives to values.
 
 ```
 number = value + rest / 2**24 + tail / 2**48      24 + 24 + 5 bits

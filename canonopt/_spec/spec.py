@@ -266,7 +266,7 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any
 
 
 def mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
-    """Return `value` with each node replaced by `change(path, node)`, outer nodes first."""
+    """Return `value` with each node, or else its parts, replaced by `change(path, node)`."""
     changed = change(path, value)
     if changed is not value:
         return changed

@@ -419,14 +419,14 @@ step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
     number = canonopt.dynamic(rate)
     step(canonopt.sgd(lambda count: number * (count + 1)), 1.0)
-= hint: pass number as canonopt.dynamic(number) to a factory of canonopt, or to your own decorated
-=| with canonopt.canonical: what a function captures is part of the program
+= hint: pass number as canonopt.dynamic(number) to a factory of canonopt, or to your own under
+=| canonopt.canonical: what a function captures is part of the program
 ### a number that a schedule captures
 step = jax.jit(lambda optim, x: optim.init(x))
 def schedule(r): return lambda count: r * (count + 1)
 for rate in (0.1, 0.2, 0.3): step(canonopt.sgd(schedule(rate)), 1.0)
 = with captured variable 'r' 0.1
-= hint: pass r as canonopt.dynamic(number) to a factory of canonopt, or to your own decorated
+= hint: pass r as canonopt.dynamic(number) to a factory of canonopt, or to your own under
 ### an optimizer that has a dynamic number in one call only
 step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (canonopt.dynamic(0.1), 0.2, 0.3): step(canonopt.sgd(rate), 1.0)

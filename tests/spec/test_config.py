@@ -327,7 +327,7 @@ MALFORMED = [
     (
         {"none": False},
         "Reading spec.value raised KeyError: False. Write it as to_config does: adam as "
-        '{"optax": "adam"}, and "args" as a list.',
+        '{"optax": "adam"}, a chain with "args": [...].',
     ),
     ({"float": "fast"}, "ValueError: could not convert string to float: 'fast'"),
     ({"tuple": 3}, "TypeError: 'int' object is not iterable"),
