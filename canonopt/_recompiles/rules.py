@@ -279,6 +279,10 @@ RULES: list[Rule] = [
         "give {d.path} one dtype in every call{d.of_updates}",
     ),
     Rule(
+        lambda d: d.kind == "sharding" and d.new.wrapper is not None and len({*_meshes(d)}) == 1,
+        "make {d.root} by jax.pmap with the axis_name that {d.new.name} has",
+    ),
+    Rule(
         lambda d: d.kind in _PLACES and _placed(d),
         _PUT,
         lambda d: _placed(d),
@@ -353,9 +357,7 @@ def wanted(d: Difference) -> int:
     if d.kind == "sharding":
         # If only one sharding has a mesh, an array was not put on the mesh: no second mesh exists.
         # If neither has a mesh, each device has its own program.
-        (_, one), (_, other) = d.before.spec_and_mesh, d.after.spec_and_mesh
-        if d.new.wrapper is not None:  # JAX gives each mesh of `jax.pmap` other axis names
-            one, other = (re.sub("'[^']*'", "", mesh) for mesh in (one, other))
+        one, other = _meshes(d)
         is_of_two_places = one != other if one and other else one == other
         return HANDFUL if is_of_two_places else 1
     if d.is_of_nodes:  # the user wants two models, but not a list and then a tuple
@@ -364,6 +366,13 @@ def wanted(d: Difference) -> int:
     is_choice = d.kind in ("shape", "none") or d.is_missing
     may_differ = d.kind == "shape" or d.before.kind == "none" or not d.new.in_state(d.place)
     return HANDFUL if is_choice and may_differ else 1
+
+
+def _meshes(d: Difference) -> list[str]:
+    """Return the meshes of both shardings. Those of `jax.pmap` differ only in the axis names."""
+    meshes = [leaf.spec_and_mesh[1] for leaf in (d.before, d.after)]
+    is_pmap = d.new.wrapper is not None
+    return [re.sub("'[^']*'", "", mesh) for mesh in meshes] if is_pmap else meshes
 
 
 # --- lines to paste -------------------------------------------------------------------------------

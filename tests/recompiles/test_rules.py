@@ -257,7 +257,7 @@ step = jax.pmap(lambda state: {"w": state["w"] * 2}, axis_name="batch")
 state = flax.jax_utils.replicate({"w": jnp.ones(3)})
 for _ in range(2): state = step(state)
 = state['w']: sharding: P('_device_put_sharded',) of (('_device_put_sharded', 8),), devices
-= hint: put state in one place before the first call
+= hint: make state by jax.pmap with the axis_name that <lambda> has
 ### a parallel map of a partial
 step = jax.pmap(functools.partial(lambda k, x: k * x, 2.0))
 for dtype in (jnp.float32, jnp.bfloat16): step(jnp.ones((1, 2), dtype))
@@ -481,6 +481,11 @@ for i in range(3): make(jnp.ones(2) * i)(1.0)
 with flax.linen.intercept_methods(lambda call, args, kwargs, _: call(*args, **kwargs)):
     for _ in range(3): jax.jit(lambda x: x * 2)(1.0)
 = hint: the function itself is new each time: it is called inside of nn.intercept_methods, a
+### a state of another parallel map
+step = jax.pmap(lambda state, x: jax.lax.pmean(state + x, "batch"), axis_name="batch")
+state = jax.pmap(jnp.zeros_like)(jnp.ones((2, 3)))
+for _ in range(2): state = step(state, jnp.ones((2, 3)))
+= hint: make state by jax.pmap with the axis_name that
 ### a model that a step returns with another sharding
 mesh = Mesh(jax.devices()[:2], "d")
 split = NamedSharding(mesh, PartitionSpec("d"))
