@@ -400,7 +400,7 @@ class Reader:
         return mode
 
     def note(self, value: Any, reason: errors.Reason) -> None:
-        """Note, if `explain` was given, that another build is likely to have another `value`."""
+        """Note, if `explain` was given, that `value` is likely to be a new object each time."""
         notes = self.reading.incomparable
         if self._explains and len(notes) < _MAX_NOTES and not is_constant_to(self.function, value):
             notes.append(errors.Incomparable(value, *reason))
@@ -517,7 +517,7 @@ class Reader:
             self._owners[id(module)][2].clear()
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        """Add a library's `value` if it is data. If it is impure, `stop` and name `function`."""
+        """Add a library's `value` if it is data. If it is impure, call `stop(function)`."""
         if is_users_function(value):
             self.add(value, "live")  # somebody has put the function into the library
         elif type(value) in ATOMS or isinstance(value, float | tuple):

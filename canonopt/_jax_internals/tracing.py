@@ -183,11 +183,11 @@ def was_tracing(error: BaseException) -> bool:
 
 @functools.cache  # each call would append to lists of JAX
 def hide_own_frames() -> None:
-    """Make JAX hide the frames of this package where it hides its own.
+    """Make JAX hide the frames of canonopt's hooks where it hides its own.
 
     Then JAX names the user's line. Relies on `register_exclusion` of `jax._src.source_info_util`
     for logs, and of `jax._src.traceback_util` for tracebacks. If these are gone, JAX names a line
-    of this package.
+    of canonopt.
     """
     ours = os.path.dirname(__file__)
     if in_logs := private("jax._src.source_info_util.register_exclusion"):

@@ -67,8 +67,8 @@ class Code:
     hidden_inputs: frozenset[str] = frozenset()
     reads_any_attribute: bool = False  # whether the code reads attributes that it does not name
     # How the code may tell a tracer from an array without an error, as texts: it catches errors,
-    # makes strings, or looks up the type or the state of an object. The key is an empty tuple, or
-    # the path of the global that has the attribute, which may be a module, as in `jax.sharding`.
+    # makes strings, or looks up the type or the state of an object. The key is the path of the
+    # global whose attribute it looks up (`jax` in `jax.sharding`), else an empty tuple.
     tells_tracers: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
     changes_objects: str = ""  # a line that may change objects that exist before the code runs
     # The attributes that the code sets on existing objects.

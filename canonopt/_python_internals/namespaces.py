@@ -89,7 +89,7 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
     # canonopt compares some values by identity, such as sentinels. For these, `is` tells no more.
     value = namespace.get(path[0])
     for name in path[1:]:
-        # The names of canonopt and the members of an enum may not be in `__dict__`.
+        # `__dict__` may lack names of canonopt's modules, and members of an enum.
         is_asked = isinstance(value, types.ModuleType | enum.EnumType)
         namespace = {} if is_asked else getattr(value, "__dict__", {})
         value = getattr(value, name, None) if is_asked else namespace.get(name)

@@ -111,7 +111,7 @@ def _count(name: str, path: list[types.CodeType]) -> float:
         return math.inf
 
     def first_after(offset: int) -> int:
-        """Return the lowest offset that may run after the instruction at `offset`.
+        """Return the lowest offset that may run once `offset` is reached.
 
         Instructions run in the order of their offsets, except where a loop jumps back.
         """

@@ -289,7 +289,7 @@ class Difference(Part):
 
     @property
     def function(self) -> Part:
-        """Return the value; if it looks the same, the outermost differing function or optimizer."""
+        """Return self; if its values look alike, the outermost differing function or optimizer."""
         if self.before.kind != "value" or self.visible is not None or self.is_object:
             return self
         inside = (part for part in reversed(self.parts) if part.before.kind != "value")

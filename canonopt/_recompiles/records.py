@@ -76,7 +76,7 @@ from ..errors import ARRAY, INNER_JIT, Incomparable
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
 TRANSFORMS, CACHE, JIT = "<transforms>", "<cache>", f"{CONTEXT}jit"
-CLASS = ".__class__"  # after the path of a node: what its class reads, for canonopt's jits
+CLASS = ".__class__"  # ends the path to a node's class, recorded only for canonopt's jits
 
 
 def is_inside(path: str, outer: Collection[str]) -> bool:

@@ -484,7 +484,7 @@ _OTHERS = "use the same transformations in every call, and one size for each jax
 # These have three lines at most, since a report does not show more of a note.
 _NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
-it cannot see: the size and the axis names of a jax.vmap, jax.make_user_context, rare settings,
+not visible: the size and the axis names of a jax.vmap, jax.make_user_context, rare settings,
 and unequal values with the same hash"""
 _INSIDE = """\
 the arguments equal those of an earlier trace: one trace called the function twice, or the jitted

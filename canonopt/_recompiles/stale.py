@@ -591,7 +591,7 @@ class _Program:
         changes = self.reads.changes()
         if self.active is not None:
             told = {value.path for value in self.active.values}
-            if told.isdisjoint(changes):  # the reported values are as at the trace again
+            if told.isdisjoint(changes):  # the values are again those at the trace
                 self.active = self._traced = None
             else:
                 self.active.calls += 1

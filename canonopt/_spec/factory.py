@@ -60,8 +60,8 @@ class Factory:
         self.function, self.name, self.module = function, name, module
         self.signature = FactoryParameters(function, name)
         self._of_optax = of_optax
-        # If another factory, such as `optax.inject_hyperparams`, returned `function`, that factory
-        # and its parameters. `function` then keeps arrays in the state, and passes other values on.
+        # The factory that returned `function`, as `optax.inject_hyperparams` does, and its
+        # parameters; or None. Such a `function` keeps arrays in the state, and passes others on.
         self.made_by = made_by
         # True if users treat `builder` as a class, as they do `optax.MultiSteps`.
         self.is_class = of_optax and isinstance(function, type)
@@ -410,7 +410,7 @@ class FactoryParameters:
         kwargs = self.without_alias(kwargs)
         try:
             for name in self.positional_only[len(args) :]:
-                if name in kwargs:  # Python 3.13 binds it to the parameter, and not to `**kwargs`
+                if name in kwargs:  # in Python 3.13, `Signature.bind` gives it to the parameter
                     raise TypeError(f"{name!r} parameter is positional only")
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
