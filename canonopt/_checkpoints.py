@@ -165,9 +165,10 @@ def _contents(tree: Any) -> dict[str, str]:
     def note(path: tuple[Any, ...], node: Any) -> bool:
         name = jtu.keystr(path)
         if isinstance(node, _DATA):
-            dtype = getattr(node, "dtype", None)  # also for `np.float64`, which is a float
-            if dtype is None:  # use the class: an integer may be too large for JAX
+            if isinstance(node, _NUMBERS):  # use the class: an integer may be too large for JAX
                 dtype = jnp.result_type(next(kind for kind in _NUMBERS if isinstance(node, kind)))
+            else:
+                dtype = node.dtype
             found[name] = f"{dtype}[{','.join(map(str, np.shape(node)))}]"
         elif type(node) not in _CONTAINERS and not jtu.all_leaves([node]):
             found[name] = type(node).__qualname__

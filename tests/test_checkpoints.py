@@ -251,9 +251,6 @@ small() | {"model": small(shape=(4, 4))["model"]}
 ### another dtype
 small() | {"model": small(dtype=jnp.bfloat16)["model"]}
 = float32[8,4] -> bfloat16[8,4] @ like['model']['w']
-### NumPy's float64, which is a float, and its array
-{"x": np.ones(2)} from {"x": np.float64(1)}
-= float64[] -> float64[2] @ like['x']
 ### an empty state more
 small() | {"extra": canonopt.EmptyState()}
 = missing -> EmptyState @ like['extra']

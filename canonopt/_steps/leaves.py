@@ -4,7 +4,6 @@
 """
 
 import functools
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -157,7 +156,7 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
     try:
         matching = structure.flatten_up_to(updates)
     except ValueError as error:
-        raise _mismatch(*next(_mismatches(params, updates))) from error
+        raise _mismatch(*_first_difference(params, updates)) from error
     updated = [
         leaf if leaf is None or update is None else _updated(path, leaf, update)
         for (path, leaf), update in zip(leaves, matching, strict=True)
@@ -193,20 +192,30 @@ def _mismatch(path: _Path, before: str, after: str) -> UpdatesError:
     )
 
 
-def _mismatches(model: Any, updates: Any, path: _Path = ()) -> Iterator[tuple[_Path, str, str]]:
-    """Yield the path of each mismatch, with texts for the part of the model and for its update."""
-    if model is None or updates is None or jtu.all_leaves((model,)):
-        return
-    flat = [
-        jtu.tree_flatten_with_path(n, lambda inner, n=n: inner is not n) for n in (model, updates)
-    ]
-    (ours, structure), (theirs, other) = ((dict(found), structure) for found, structure in flat)
-    if type(model) is not type(updates) or (ours.keys() == theirs.keys() and structure != other):
-        yield path, text_of(model), text_of(updates)
-        return
-    for key in (*ours, *theirs):
-        if key in ours and key in theirs:
-            yield from _mismatches(ours[key], theirs[key], (*path, *key))
-        else:
-            texts = (text_of(parts[key]) if key in parts else "missing" for parts in (ours, theirs))
-            yield (*path, *key), *texts
+def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
+    """Return the path where the structures differ, and texts of the two leaves or nodes there."""
+    in_model, in_updates = _nodes(model), _nodes(updates)
+    kept = {path for path, node in in_updates.items() if node == jtu.tree_structure(None)}
+    for path, leaf in jtu.tree_leaves_with_path(model):
+        if path not in in_updates and kept.isdisjoint(path[:i] for i in range(len(path))):
+            return path, text_of(leaf), "missing"
+    for path, update in jtu.tree_leaves_with_path(updates):
+        if path not in in_model:
+            return path, "missing", text_of(update)
+    both = in_model.keys() & in_updates.keys() - kept
+    path = next(
+        path for path, node in in_model.items() if path in both and node != in_updates[path]
+    )
+    return path, str(in_model[path]), str(in_updates[path])
+
+
+def _nodes(tree: Any) -> dict[_Path, Any]:
+    """Return the structure of each node without its children, and of each leaf, by path."""
+    nodes = {}
+
+    def note(path: _Path, node: Any) -> bool:
+        nodes[path] = jtu.tree_structure(node, lambda inner: inner is not node)
+        return False
+
+    jtu.tree_flatten_with_path(tree, note, is_leaf_takes_path=True)
+    return nodes

@@ -217,22 +217,3 @@ def test_updates_of_structs_are_those_of_arrays():
     other = jax.ShapeDtypeStruct((5,), jnp.float32)
     with pytest.raises(errors.UpdatesError, match=r"model\['w'\] is .*and its update is"):
         canonopt.apply_updates(model, updates | {"w": other})
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda _: canonopt.adam(0.1),
-        lambda fold: canonopt.lion(canonopt.dynamic(0.1 * fold)),
-        lambda _: optax.adam(0.1),
-    ],
-)
-def test_a_further_state_on_a_mesh_compiles_nothing(build):
-    def state(fold):
-        params = jax.device_put({"w": jnp.ones((8, 4))}, NamedSharding(mesh(), P("data")))
-        loss = lambda params: params["w"].sum()  # noqa: E731
-        return canonopt.init_like_grads(params, loss, optim=build(fold))
-
-    first = state(1)
-    with canonopt.no_recompiles():
-        assert described(state(2)) == described(first)

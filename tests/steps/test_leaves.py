@@ -233,13 +233,14 @@ def test_a_donated_model_is_reused():
     [
         ({"w": jnp.ones(3)}, {}, "model['w']", "float32[3]", "missing"),
         ({}, {"w": jnp.ones(3)}, "model['w']", "missing", "float32[3]"),
-        ({"w": [1.0, 2.0]}, {"w": jnp.ones(3)}, "model['w']", "[1.0, 2.0]", "float32[3]"),
+        ({"w": [1.0, 2.0]}, {"w": jnp.ones(3)}, "model['w'][0]", "1.0", "missing"),
         ({"a": [1.0], "b": [1.0]}, {"a": None, "b": []}, "model['b'][0]", "1.0", "missing"),
+        ({"a": [1.0], "b": [1.0]}, {"a": None, "b": 1.0}, "model['b'][0]", "1.0", "missing"),
         ({"w": jnp.ones(3)}, {"w": [1.0, None]}, "model['w']", "float32[3]", "[1.0, None]"),
         ({"w": jnp.ones(3)}, {"w": jnp.ones(4)}, "model['w']", "float32[3]", "float32[4]"),
         ({"name": "adam"}, {"name": 1.0}, "model['name']", "'adam'", "1.0"),
-        ([1.0], (1.0,), "model", "[1.0]", "(1.0,)"),
-        ({"w": [(1.0,)]}, {"w": [[1.0]]}, "model['w'][0]", "(1.0,)", "[1.0]"),
+        ([1.0], (1.0,), "model", "PyTreeDef([*])", "PyTreeDef((*,))"),
+        ({"w": [(1.0,)]}, {"w": [[1.0]]}, "model['w'][0]", "PyTreeDef((*,))", "PyTreeDef([*])"),
     ],
 )
 def test_updates_that_do_not_match_the_model(params, updates, path, before, after):
