@@ -60,15 +60,15 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     Functions do the same if they have the same code and read the same values: defaults, captured
     variables, and the globals that the code names, as they are now. A value that can change, such
     as a list, is the same only if it is the same object and has the same content. All values are
-    read again when the function is traced. A function that was traced with other values is not
-    returned again.
+    read again when the function is traced. If one of them has changed, `hoist` does not return the
+    function for other callables.
 
     **Arguments:**
 
     - `fn`: any callable: functions and lambdas, partials, bound methods, callable modules, and what
         `jax.jit`, `jax.vmap`, `jax.grad`, `equinox.filter_jit` and so on return for these.
-    - `strict`: whether to raise an error if a part of `fn` is compared by identity, so that the
-        next callable like `fn` is likely to be another object.
+    - `strict`: whether to raise an error if a part of `fn` is compared by identity. In that case,
+        `hoist` is likely to return another object for the next callable like `fn`.
 
     **Returns:** a callable of the same type, signature and behavior. It is `fn` itself if `fn` is
     made only once, like a function at the top level of a module, or if `fn` cannot be compared.
@@ -121,7 +121,7 @@ def _intern(fn: Any, reading: Reading, key: Hashable) -> Any:
     guarded = _guarded(fn, watched) if reading.can_change else fn
     if guarded is fn:
         # `fn` cannot change, or no copy can check for changes. Share `fn` only if it reads no data:
-        # the code that it names is looked up again in each trace.
+        # nothing would notice that the data has changed.
         return fn if reading.reads_data else _callables.setdefault(key, fn)
     found = _callables.setdefault(key, guarded)
     if found is guarded:
@@ -148,7 +148,7 @@ def _guarded(fn: Any, watched: Watched) -> Any:
         is_importable = isinstance(fn, functools.partial) and is_constant(function)
         guard = _Guard if is_importable else _guarded_function
         return kind.make(fn, [guard(function, watched), *others])
-    except TypeError:  # the class of `fn` is written in C, or its jit options are unknown
+    except TypeError:  # `fn` has a class written in C, or unknown jit options
         return fn
 
 
@@ -196,7 +196,7 @@ class _Guard:
 def described(
     fn: Any, found: Incomparable, as_text: Callable[[Any], str] | None = None
 ) -> tuple[str | None, str]:
-    """Return the path in `fn` to `found.part` (or None), and a phrase that names the part."""
+    """Return the path in `fn` to `found.part` (None if empty), and a phrase that names the part."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = (as_text or _text)(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."
@@ -339,8 +339,8 @@ def _canonical(node: Any, walk: Callable[[Any], Any]) -> Any:
     if kind is not jtu.Partial:
         return known.mapped(node, walk)
     # Equal partials become one object, because JAX compares partials in static fields by
-    # identity. This object is always a copy, so that nobody changes its keywords. Its functions
-    # are hoisted already and check the values that they read, so the copy checks nothing.
+    # identity. This object is always a copy: the user may change the keywords of the original. Its
+    # functions are hoisted already and check the values that they read, so the copy checks nothing.
     partial = known.make(node, [*map(walk, known.parts(node))])
     reading = read((partial,))
     if not reading.is_comparable or reading.reads_data:

@@ -189,7 +189,7 @@ def _is_known_to_jax(cls: type) -> bool:
 
 
 def state_of(cls: type) -> Literal["attributes", "slots"] | None:
-    """Return "attributes" or "slots" if these hold all state of an instance of `cls`; else None."""
+    """Return "attributes" or "slots" if these alone define an instance of `cls`; else None."""
     base, slots = _layout_of(cls)
     if _promised.get(cls) is not None or _is_known_to_jax(cls) or base is not object:
         return None

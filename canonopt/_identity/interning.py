@@ -8,8 +8,8 @@ code names. A mutable object counts by identity *and* by its present content. Wh
 values are not the same: a needless difference costs a compile, a missed one trains another model.
 
 A key is made of plain values, such as numbers and shardings, of ids of objects that the values
-hold, and of tokens. A token is a number that only one object ever gets. A key keeps no other object
-alive, except the specs in a function that is about to be traced.
+hold, and of tokens. A token is a number that only one object ever gets. Besides plain values, a key
+keeps only one kind of object alive: the specs in a function that is about to be traced.
 """
 
 import contextlib
@@ -46,11 +46,11 @@ def read(
 
     - `held`: values that something, such as a function, keeps a reference to.
     - `given`: values that are the arguments of a factory.
-    - `now`: functions that are traced next, if possible copied with tracers for captured arrays.
+    - `now`: functions that are traced next, if possible as copies with tracers for captured arrays.
     - `beside`: other values, which are read like those in `now`, but are never copied.
-    - `explain`: whether to collect the parts that are likely to differ in another build.
+    - `explain`: whether to fill `Reading.incomparable`, for errors and reports.
     - `max_words`: the most items of the key. Values with a larger key are not comparable.
-    - `rebound_cells`: those of an earlier reading, whose values count in place of the present ones.
+    - `rebound_cells`: `rebound_cells` of an earlier `Reading`, used in place of the present values.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
@@ -169,7 +169,7 @@ T = TypeVar("T")
 class Table(Generic[T]):
     """A mapping from each key to one weakly referenced object, the *anchor* of the key.
 
-    The anchor of a spec is its `Internals`, because a spec is a tuple, which cannot be weakly
+    For a spec, the anchor is its `Internals`, because a spec is a tuple, which cannot be weakly
     referenced. The two refer to each other, and live equally long.
 
     `clear_caches` empties the table, unless `stays` is True.

@@ -243,7 +243,7 @@ def kind_of(value: Any) -> Kind | None:
 
 
 def callable_kind(value: Any) -> Kind:
-    """Return the kind of a function or a wrapper of one; `ATTRIBUTES` for any other callable."""
+    """Return the kind of a function, partial, method or `jax.jit` result; else `ATTRIBUTES`."""
     of_function = types.FunctionType | functools.partial | types.MethodType | Jitted
     return (kind_of(value) if isinstance(value, of_function) else None) or ATTRIBUTES
 
@@ -318,7 +318,7 @@ class Copy:
         self.made = self._copy(fn)
 
     def is_unchanged(self) -> bool:
-        """Return True if each copied function, container and instance still has the same parts."""
+        """Return True if the copies of functions, containers and instances kept their parts."""
         return all(_is_same([*kind.items(made)], then) for made, kind, then in self._filled)
 
     def _copy(self, value: Any) -> Any:

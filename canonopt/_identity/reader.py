@@ -126,10 +126,10 @@ class Reading:
     can_change: bool = False  # whether reading the same values later can give another key
     reads_data: bool = False  # whether some of what can change is data, not only code
     stores: str = ""  # names code that may change something that exists before it runs
-    captures_arrays: bool = False  # whether an array was read in the mode "now"
+    captures_arrays: bool = False  # whether an array was read that could become an argument
     # Says how code may tell a tracer from an array without an error, or keep a tracer. Else empty.
     tells_tracers: str = ""
-    # The parts that each build is likely to make anew. Empty unless `explain`.
+    # The parts that are likely to count as new each time. Empty unless `explain`.
     incomparable: list[errors.Incomparable] = dataclasses.field(default_factory=list)
     stops: int = 0  # how many parts at the start of `incomparable` come from `stop`
     has_numpy: bool = False  # whether a NumPy array was read: it may change in place

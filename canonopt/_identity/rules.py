@@ -136,7 +136,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
 
 
 def annotation_key(annotation: Any) -> Any:
-    """Return the key of an annotation: a class's unique number, or the `repr` of another value."""
+    """Return the key of an annotation: a class's unique number, or the `repr` of any other."""
     # jaxtyping makes a new class for each annotation, so such a class counts by its `repr`.
     is_class = isinstance(annotation, type) and not hasattr(annotation, "dim_str")
     return token_of(annotation) if is_class else repr(annotation)
@@ -522,14 +522,14 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     while pending:
         node = pending.pop()
         out.append(jtu.PyTreeDef)
-        if (data := node.node_data()) is None:  # the node is a leaf, or has no leaves
+        if (data := node.node_data()) is None:  # the node is a leaf
             out.append(node.num_leaves)
             continue
         kind, static = data
         reader.add_class(kind)
         # JAX compares `static` with the static data of an earlier call, which may have changed
-        # since. So mutable parts have the mode "held". But two dicts count by content: JAX makes
-        # that of a sparse matrix anew each time, and that of an Equinox wrapper has annotations.
+        # since. So mutable parts have the mode "held". But dicts of JAX and Equinox count by
+        # content: each sparse matrix has a new dict, and an Equinox wrapper a dict of annotations.
         if kind.__module__.startswith(("jax.", "equinox.")):
             _read_static(reader, static)
         else:  # for a dict, `static` is a new list of its keys
@@ -557,9 +557,9 @@ def _read_static(reader: Reader, static: Any) -> None:
 def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an object of canonopt, whose class says what to write into the key.
 
-    - `__canonical_key__` returns the object's item in a key, or raises `HoldsArray` if the object
-        has leaves. In a mode of `NOW`, an interned object that cannot change is its own item, and
-        the program keeps it alive: an equal object made after its death would have another token.
+    - `__canonical_key__` returns the object's item in a key. In the mode "given", it raises
+        `HoldsArray` for an object with leaves. In a mode of `NOW`, a spec that cannot change is its
+        own item, so that it lives on: an equal spec made after its death has another token.
     - `__canonical_parts__` returns values that the object has read and that can change, or values
         to read in place of the object.
     """
