@@ -33,7 +33,7 @@ def fields_of(kind: type) -> Sequence[Any]:
     return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
 
 
-# No library does this: `equinox.tree_pformat` shows memory addresses, and all of a large value.
+# No library has such a `text_of`: `equinox.tree_pformat` shows addresses, and all of a large value.
 # `reprlib` does not know arrays, functions or dataclasses, and omits the number of items.
 
 _MAX_TEXT = 1000  # maximum number of characters; ten times as many for a string

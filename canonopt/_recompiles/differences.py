@@ -278,7 +278,7 @@ class Difference(Part):
     @property
     def hidden(self) -> Part | None:
         """Return the innermost differing part that is neither function nor optimizer, or None."""
-        if self.before.kind == "transformation" or self.is_object:  # the text shows the parts
+        if self.before.kind == "transformation" or self.is_object:  # its text shows its parts
             return None
         return next((part for part in self.parts if part.before.kind == "value"), None)
 
@@ -390,7 +390,7 @@ class Difference(Part):
 
     @property
     def captured_number(self) -> str:
-        """Return the name of a number that a function in an optimizer of canonopt captures."""
+        """Return the name of a number that a function in a canonopt optimizer captures, or ""."""
         part = self.visible if self.optimizer and not self.parameter else None
         is_of_spec = part is not None and self.before.type.startswith("canonopt.")
         is_number = is_of_spec and part.before.number and part.name.startswith("captured variable")
@@ -583,7 +583,7 @@ class Difference(Part):
 
     @property
     def placed(self) -> str:
-        """Return advice to put the value on its device, if a step has committed the leaf."""
+        """Return advice to place the leaf once, if only the later call has it committed."""
         is_settled = self.after.committed and not self.before.committed
         return ", put in one place by jax.device_put" if is_settled else ""
 
@@ -621,8 +621,8 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
         if has_other_options and path.startswith(OPTION):
             continue
         if before is None or after is None:
-            # If only one call has an argument, the argument's own path shows that. A call of
-            # `canonopt.jit` has records of classes, and of more settings than one of another jit.
+            # If only one call has an argument, the argument's own path shows that. Only calls of
+            # `canonopt.jit` have records of classes, and of some of the settings.
             is_more = path == JIT or (is_of_two_jits and path.startswith(CONTEXT))
             is_more |= path.endswith(CLASS)
             if path.startswith((GIVEN, OPTION)) or is_more:

@@ -112,8 +112,8 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
     **Returns:** a callable with `fn`'s signature. Its attribute `log` has the counts.
 
     **Raises:** `ExcessError`, an `AssertionError`, in a call that exceeds the limit. `LimitError`,
-    a `ValueError`, at once if the limit is not an int or the mode is unknown.
-    `UnsupportedVersionError` at once if JAX has changed so that canonopt cannot count traces.
+    a `ValueError`, at once if the limit or the mode is invalid. `UnsupportedVersionError`, at once
+    or after a call, if JAX has changed so that canonopt cannot count.
     """
     fn, max_traces = _given(fn, "max_traces", max_traces, mode)
     if fn is None:
@@ -214,7 +214,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
         if not is_staging() or is_unwatched():
             return fn(*args, **kwargs)
         call = None
-        with contextlib.suppress(Exception):  # a failed explanation must not stop a step
+        with contextlib.suppress(Exception):  # without a record, only the explanation is missing
             # In a trace, each leaf that is not an array or a tracer is static.
             call = call_of(fn, args, kwargs, filtered=True)
         entry = Entry(call, time.perf_counter(), traced=True)
@@ -346,7 +346,7 @@ class _Guard(_Alarm):
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         if entry.traced and entry.error is None and not self._is_allowed(log):
-            # A trace inside a trace that began before the guard adds no program: count one.
+            # If an outer trace began before the guard, this trace is not in `programs`: count one.
             self._check(log, entry, max(_programs(log), 1), "traced")
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:

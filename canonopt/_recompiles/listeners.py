@@ -93,7 +93,7 @@ _active: list[tuple[Recorder, int | None]] = []
 class active:
     """A context manager in which a recorder records this thread, or all threads.
 
-    Callers run the slow `misses.check` first. After the last block, JAX has its own functions back.
+    Callers run the slow `misses.check` first. JAX is patched until the last block ends.
     Each call of a watched function enters a block, and a generator would be slower than this class.
     """
 
@@ -140,8 +140,8 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
 
     ```
 
-    A trace is one run of the Python body. Runs that fail count, and so do runs inside another
-    trace, by `.lower()` or by `jax.eval_shape`. If you wrap `f` in `jax.checkpoint` again, the
+    A trace is one run of the Python body. Runs that fail count, and so do runs by `.lower()`, by
+    `jax.eval_shape` or inside another trace. If you wrap `f` in `jax.checkpoint` again, the
     trace of the new wrapper counts, even if JAX reuses its trace of `f`. A compile is one XLA
     compile. A program that JAX finds in its persistent cache counts in `cache_hits` instead. The
     backward pass that `jax.grad` makes of a jitted function is a program of its own, counted in
@@ -246,8 +246,8 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 
 
 def _enter(given: Any, find_miss: Callable[[], Miss]) -> Callable[[bool, Any], None] | None:
-    # No recorder counts functions that a library jits inside of a trace. One trace may have
-    # thousands of them, so this check comes first.
+    # Inside of a trace, no recorder counts functions that their library jits, as JAX jits
+    # `jnp.where`. One trace may call thousands of them, so this check comes first.
     with contextlib.suppress(Exception):  # if a user's attribute raises, the error is noted below
         if (_thread.running or is_staging()) and jits_itself(given):
             return None
@@ -311,7 +311,7 @@ def _count(running: _Running, traced: bool, program: Any, seconds: float) -> lis
     failure = sys.exception() if program is None else None
     error = None if failure is None else f"{type(failure).__name__}: {failure}"
     outputs = getattr(program, "out_avals", ())
-    # A compile of this name now belongs to this miss. Drop the earlier ones in all live recorders.
+    # From now on, a compile of this name belongs to this miss, not to an earlier one.
     key = threading.get_ident(), name_in_events(miss.jitted)
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)
@@ -355,7 +355,7 @@ def _on_compile(compiled: Compile) -> None:
             if log is None or entry is None:
                 continue
             own = recorder.add_compile(log, entry, compiled)
-            # A recorder that is not active only counts the compile, whose call ended long ago.
+            # A recorder that is not active counts the compile, and reports nothing: its call ended.
             if own is not None and (recorder in here or is_by_hand):
                 counted.append((recorder, log, own))
     for recorder, log, entry in counted:

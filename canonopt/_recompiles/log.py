@@ -33,7 +33,7 @@ _MAX_FIRST, _MAX_LAST = 4, 12
 
 @attrs.define(eq=False, kw_only=True)
 class Timed:
-    """The seconds spent in each stage, less the time of jitted functions called in the trace."""
+    """The seconds of each stage. A trace excludes traces of the user's functions inside it."""
 
     trace_seconds: float = 0.0
     lowering_seconds: float = 0.0
@@ -81,20 +81,20 @@ class Entry(Timed):
     compiled_again: bool = False
     # Whether the trace ran inside another trace, and so is a part of the outer program.
     is_nested: bool = False
-    # Whether `canonopt.jit` traced the function to find out if other functions may run the program.
-    # If they may not, the function is traced once more, and both traces share one entry.
+    # Whether `canonopt.jit` traced the function only to find out if it can share its program. If it
+    # cannot, JAX traces the function once more in the call, and both traces share one entry.
     is_trial: bool = False
     site: str | None = None  # the line of the user's code that made the call, as `file:line`
     operation: str | None = None  # the name, for an operation of JAX or a library
     shapes: str | None = None  # the input and output shapes, for an operation of JAX
-    clearings: int = 0  # how often JAX's caches were cleared before the miss
+    clearings: int = 0  # for an operation: how often JAX's caches were cleared before it
     # The earlier calls to compare with this call; empty once `explanation` has compared them.
     _earlier: list[Call] = attrs.field(factory=list, repr=False)
     _explanation: Cause | None = attrs.field(default=None, repr=False)
 
     @property
     def explanation(self) -> Cause | None:
-        """Return how the call differs from earlier calls, or None. The first use compares them."""
+        """Return how the call differs from earlier calls, or None if there are none."""
         earlier, self._earlier = self._earlier, []
         if earlier and self.call is not None:
             try:
@@ -179,7 +179,7 @@ def _what(entries: list[Entry]) -> str:
 
 
 def _causes_of_line(entries: list[Entry]) -> list[Cause]:
-    """Return the causes of the operations that JAX and libraries compile at one line."""
+    """Return why operations of JAX and libraries were compiled again at one line."""
     # Operations of libraries are compared by their calls, as functions are. Operations of JAX have
     # shapes in place of recorded calls.
     causes = _causes(e for e in entries if e.compiled_again and e.shapes is None)
@@ -192,7 +192,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
-        # Count the repeats of one shape only: Adam compiles two powers for each of many shapes.
+        # Count the repeats of one shape only: for each shape, Adam compiles `**` of two constants.
         most = max(collections.Counter(entry.shapes for entry in of_name).values()) - 1
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
@@ -270,7 +270,7 @@ def verdict(
     """Return a pattern, such as `n grows by one each time`, and why the changes are expected.
 
     At least one of the two is None. `calls` has the changes of each call, with the same kinds and
-    `path_of_growth`. `every` has the changes of all calls of the function, also of other kinds.
+    paths. `every` has the changes of all calls of the function, also of other kinds.
     """
     first = calls[0][0]
     is_of_length = first.is_of_length
@@ -280,7 +280,7 @@ def verdict(
     if not is_of_length:
         texts = [first.before, *(c[0].after for c in calls)]
     growth = None if is_made else _growth(texts)
-    # Only the first `before` counts: calls with other differences may come between these calls.
+    # Only the first `before` counts: later ones may be of calls that are not in `calls`.
     befores = {tuple(change.before for change in calls[0])}
     afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
     # These changes have the same text each time, so count calls in place of texts.
@@ -416,7 +416,7 @@ class FunctionLog(Counts):
         return entry
 
     def add_compile(self, compiled: Compile, entry: Entry) -> Entry | None:
-        """Count a compile after the miss of `entry`. Return its entry; None for a backward pass."""
+        """Count a compile after a miss. Return the compile's entry; None for a backward pass."""
         is_new = self.is_line or not (entry.traced or entry.compiled)
         if self.is_line:
             self.traces += entry.traced
@@ -463,7 +463,7 @@ def _is_trial_of(trial: Entry, entry: Entry) -> bool:
 
 
 def _is_trace_of(traced: Entry, entry: Entry) -> bool:
-    """Return True if `traced` is the trace that the call of `entry` has found in JAX's cache."""
+    """Return True if the call of `entry` used the trace of `traced`, as from JAX's cache."""
     if not traced.traced or traced.at > entry.at:
         return traced.traced  # a later trace ran inside the call: the function is jitted twice
     one, other = traced.call, entry.call
@@ -478,7 +478,7 @@ class CompileLog:
     def __init__(self) -> None:
         # Errors of canonopt itself, which are kept here and do not stop the user's program.
         self.problems: list[str] = []
-        # Cached calls that used an old value, from `compile_log(stale=True)` or the doctor.
+        # Cached calls that used an old value, from `compile_log(stale=True)` or `canonopt doctor`.
         self.stale: list[StaleRead] = []
         self._logs: dict[object, FunctionLog] = {}
         _alive[id(self)] = self
