@@ -330,7 +330,7 @@ def static_leaf(
         None if is_part and kind == "value" else _equality_token(value),
         type=type_name(kind_of),
         type_token=_object_token(kind_of),
-        is_unique=type(value).__eq__ is object.__eq__,
+        is_unique=type(value).__eq__ is object.__eq__ and not isinstance(value, type),
         **facts,
     )
 
@@ -480,8 +480,11 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         if is_users_function(value):
             yield from _globals_of(value).items()
     elif isinstance(value, type):
-        found = () if is_library_class(value) else vars(value).items()
-        yield from ((f"method {name!r}", part) for name, part in found if is_users_function(part))
+        found = {} if is_library_class(value) else vars(value)
+        methods = {name: part for name, part in found.items() if is_users_function(part)}
+        named = {name for part in methods.values() for name in code_of(part).attributes}
+        yield from ((f"class attribute {n!r}", found[n]) for n in found if n in named - {*methods})
+        yield from ((f"method {name!r}", part) for name, part in methods.items())
     elif is_spec(value):  # names are the paths of parameters
         found = {**value.hyperparameters(), **value.parameters()}
         yield from ((f".{name}", part) for name, part in found.items())

@@ -13,7 +13,7 @@ import attrs
 
 from .._texts import times
 from .differences import Difference, listed, nearest
-from .records import FUNCTION, GIVEN, TRANSFORMS, Call, is_inside
+from .records import CLASS, FUNCTION, GIVEN, TRANSFORMS, Call, is_inside
 
 # --- causes ---------------------------------------------------------------------------------------
 
@@ -172,6 +172,10 @@ RULES: list[Rule] = [
         lambda d: d.redefined,
         "define class {d.redefined} once, in a module that is imported: a loop or a notebook cell "
         "that runs again makes another class",
+    ),
+    Rule(
+        lambda d: d.place.endswith(CLASS),
+        "pass what the methods of {d.place} read as an argument: it is part of the program",
     ),
     Rule(
         lambda d: d.counter,

@@ -452,7 +452,7 @@ class Model(eqx.Module):
     def __call__(self, x): return self.weight * x * rate
 def fit(): OURS(lambda model, x: model(x))(Model(jnp.ones(2)), 1.0)
 for rate in (1.0, 2.0): fit()
-= expected: only 2 programs, which differ in model.__class__: static value: class Model with global
+= expected: only 2 programs, which differ in model.__class__: callable: class Model with global
 =| 'rate' 1.0 -> class Model with global 'rate' 2.0
 ### a model of the user's under two jits
 class Model(eqx.Module):
@@ -460,6 +460,15 @@ class Model(eqx.Module):
 def step(model, x): return model.weight * x
 for jit in (eqx.filter_jit, canonopt.filter_jit): jit(step)(Model(jnp.ones(2)), 1.0)
 = which differ in jit: context: equinox.filter_jit -> canonopt.filter_jit\n
+### an attribute that the class of an argument reads
+class Model(eqx.Module):
+    weight: jax.Array
+    scale = 1.0
+    def __call__(self, x): return self.weight * x * self.scale
+def fit(): OURS(lambda model, x: model(x))(Model(jnp.ones(2)), 1.0)
+for Model.scale in range(7): fit()
+= model.__class__: callable: class Model with class attribute 'scale' 0 -> 
+= hint: pass what the methods of model.__class__ read as an argument: it is part of the program
 ### a global that the class of a captured model reads
 class Model(eqx.Module):
     weight: jax.Array
