@@ -74,9 +74,6 @@ def descend(params, grads):
     return eqx.apply_updates(params, jax.tree.map(lambda g: -0.1 * g, grads))
 
 
-Anything = typing.TypeVar("Anything")
-
-
 def repeat(step, *state, data=()):
     for _ in range(3):
         state = step(*state, *data)
@@ -501,8 +498,6 @@ def step(w, key):
 return jit(step)(jnp.ones(3), key)
 ### a class that a method makes beside a look at an attribute, filter_jit
 return jit(lambda model, x: model(x))(Scales(jnp.ones(3), lambda x: 2 * x), jnp.ones(3))
-### a type variable
-return jit(lambda w: typing.cast(Anything, w) * 2)(make_data(key)[0])
 ### a type that names another
 kinds = typing.Union["Tree", int]
 return jit(lambda w: w * len(kinds.__args__))(make_data(key)[0])

@@ -368,14 +368,6 @@ def read_forward_ref(reader: Reader, value: typing.ForwardRef, mode: Mode) -> No
         reader.out += (typing.ForwardRef, value.__forward_arg__, *flags)
 
 
-def read_type_variable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read a `TypeVar` or the like by identity, with the attributes that were set on it."""
-    if not reader.was_seen(value, mode):
-        reader.add_identity(value)
-        # Since Python 3.12, it has no `__dict__`, but takes attributes.
-        reader.add_named(object.__getstate__(value) or {}, fixed(mode))
-
-
 def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
     if getattr(np, value.__name__, None) is value:
         reader.out += (np.ufunc, value.__name__)
@@ -638,9 +630,6 @@ RULES: dict[type, Rule] = {
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     np.ufunc: read_ufunc,
     typing.ForwardRef: read_forward_ref,
-    typing.TypeVar: read_type_variable,
-    typing.ParamSpec: read_type_variable,
-    typing.TypeVarTuple: read_type_variable,
     **dict.fromkeys(LOGGERS, instances.read_logger),
     type: instances.read_class,
     jtu.PyTreeDef: read_treedef,

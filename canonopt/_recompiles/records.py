@@ -602,6 +602,7 @@ _IN_CELL = (
     " If the array is made again, as when a notebook cell runs again, pass it as an argument."
 )
 _MAX_STOPS = 4  # maximum number of reasons that a report names
+_MAX_CLASSES = 8  # maximum number of classes of arguments in a record: each takes 2 ms or more
 _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 
 
@@ -769,7 +770,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
                 why = f"an argument is or refers to {part}, which {each.why}. {each.fix}"
                 leaf = attrs.evolve(leaf, why_not_shared=why)
     if is_ours:  # what the classes of arguments read counts
-        for kind, path in call.classes.items():
+        for kind, path in itertools.islice(call.classes.items(), _MAX_CLASSES):
             call.leaves[path + CLASS] = static_leaf(kind, call.budget, is_live=True)
     call.classes.clear()  # a record keeps no class alive
     around = _context_leaves((*around_calls().items(),)) if is_ours else {}
