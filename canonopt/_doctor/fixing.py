@@ -107,7 +107,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
         start = starts[part.lineno - 1] + part.col_offset
         end = starts[part.end_lineno - 1] + part.end_col_offset
         if isinstance(part, ast.alias) and part.asname is None:
-            new = b"canonopt as optax"  # also for `import optax.losses`: it has all submodules
+            new = b"canonopt as optax"  # and for `import optax.losses`: canonopt has all submodules
         else:
             new = text[start:end].replace(b"optax", b"canonopt", 1)
         text = text[:start] + new + text[end:]

@@ -108,8 +108,8 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
     for process, log in logs.items():
         seen: collections.Counter[object] = collections.Counter()
         for cause in log.causes():
-            # Values are left out of the key, since they may differ in each process. Causes of one
-            # process differ, so their order tells them apart.
+            # Values are left out of the key, since they may differ in each process. If causes of a
+            # process have the same key, their order tells them apart.
             changes = ((c.path, c.kind, c.part, c.fix) for c in cause.changes)
             key = cause.what, cause.note, cause.is_avoidable, *changes
             alike.setdefault((*key, seen[key]), []).append((process, cause))

@@ -191,7 +191,7 @@ def read(path: Path) -> tuple[list[Process], list[str]]:
     problems = []
     for each in path.glob("*.jsonl") if path.is_dir() else [path]:
         try:
-            lines = each.read_bytes().split(b"\n")[:-1]  # the last line may not be complete
+            lines = each.read_bytes().split(b"\n")[:-1]  # the last line may be incomplete
             if records := [*map(_record, lines)]:
                 processes.append(_process(records, each))
         except (OSError, ValueError) as error:

@@ -74,8 +74,8 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
     changes a module that was already in a call, the change goes unnoticed.
 
     `equinox.filter_jit` waits until the program has run, so that `equinox.error_if` can raise its
-    error. `canonopt.filter_jit` waits only if the program contains something that may raise an
-    error: a callback, or an operation that is not one of `jax.lax`.
+    error. `canonopt.filter_jit` waits for the first run of a program. It waits for a later run only
+    if the program may raise an error: by a callback, or an operation that is not one of `jax.lax`.
 
     **Arguments:**
 
@@ -349,7 +349,7 @@ class _Call(FunctionToJit):
 def _run(fn: Any, kept: list[Any], donated: list[Any], rest: _Rest) -> Any:
     __tracebackhide__ = True
     function, args, kwargs = _restored(fn, kept, donated, rest)
-    # `filter_jit` waits for this array, which the program makes: other outputs may be arguments.
+    # `filter_jit` waits for this new array: other outputs may be arguments, ready before the run.
     return jnp.array(0), *cut_output(function(*args, **kwargs))
 
 
@@ -372,7 +372,7 @@ def _no_warnings() -> Iterator[None]:
 def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
     """Return True if the program that has just run for `call` may raise an error in another run."""
     if is_debugging():
-        return True  # then there is no trace to look at
+        return True  # there may be no trace to look at
     try:
         jaxpr = calls.jaxpr_of(call, arrays)
     except NotTraced:

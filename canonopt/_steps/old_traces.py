@@ -2,9 +2,9 @@
 
 `jax.lax.cond`, `jax.checkpoint`, an inner `jax.jit` and others trace a function once. JAX finds
 that trace by the function object, and uses it even if a value that the function reads has changed.
-A new function object with the same code is traced with the new value. So the two functions must not
-share a program. A `Reading` has the key of the values that a function reads, and lists the objects
-among them.
+A new function object with the same code is traced with the new value. So a step that calls the old
+object and a step that calls the new one must not share a program. A `Reading` has the key of the
+values that a function reads, and lists the objects among them.
 """
 
 import functools
@@ -26,7 +26,7 @@ _UNKNOWN = "<unknown>"  # in place of `file:line` for a callable object, for whi
 
 
 class _Uncounted(dict[int, Any]):
-    """A `rebound_cells` with None for each cell: what a trace may rebind does not count."""
+    """A `Reading.rebound_cells` with None for each cell: what a trace may rebind does not count."""
 
     def setdefault(self, key: int, default: Any = None) -> Any:
         return None, None
@@ -38,7 +38,7 @@ def note_call(fn: Any) -> bool:
 
 
 def note_calls(reading: Reading, max_words: int = MAX_WORDS) -> None:
-    """Record the values that each function in a reading reads now: JAX may trace any of them.
+    """Record the values that each function in a reading reads now: JAX may trace each function.
 
     Once the keys have `max_words` items in total, record None for the other functions, as for
     changed values: without a limit, 100 hooks that each lead to all of a large trainer took 8 s.

@@ -176,12 +176,12 @@ class _Use:
 
     @functools.cached_property
     def _committed(self) -> Any:
-        """Return a captured array that is committed, or None. Arguments must be on its devices."""
+        """Return a committed captured array, or None. An argument must be on its devices."""
         arrays = self.captured.get(CAPTURED, ())
         return next((array for array in arrays if sharding_of(array) is not None), None)
 
     def __call__(self, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the program; return `_UNTRACED` if it has no trace for these arguments."""
+        """Run the program; return `_UNTRACED` if its trace or arrays do not fit the arguments."""
         __tracebackhide__ = True
         array = self._committed
         if array is not None and not is_with_any(array, _arrays_in(args, kwargs)):
@@ -299,7 +299,7 @@ class Calls:
         if reason is not None:
             note_not_shared(fn, reason)
         if reason is not None or not reading.is_comparable:
-            # Outside of the context, JAX also uses traces from inside: 0 records None for all.
+            # JAX keeps a trace from inside of a context after its end: 0 records None for all.
             note_calls(reading, 0 if context else MAX_WORDS)
             return None, None
         donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)

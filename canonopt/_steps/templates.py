@@ -35,7 +35,7 @@ class _Other(Exception):
 def template_of(structure: Any, objects: Sequence[Any]) -> Any:
     """Return `structure` with a `_Slot` in place of each part that is in `objects`.
 
-    Immutable parts and classes stay. Returns None if `objects` lacks another part or a local class.
+    Immutable parts and classes stay. Returns None if `objects` lacks other parts or local classes.
     """
     places = {id(value): i for i, value in enumerate(objects)}
 
@@ -80,7 +80,7 @@ def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
 
 def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
     data = structure.node_data()
-    if data is None:  # it is a leaf, or has no leaf at all
+    if data is None:  # it is a leaf
         return structure
     kind, static = data
     swap(kind)  # raises `_Other` for a local class that was not read
