@@ -136,7 +136,7 @@ def _as_struct(leaf: Any) -> Any:
 
 
 def _placed(value: Any, like: Any) -> Any:
-    """Return a restored value with `like`'s type and placement; `like` itself if it has no data."""
+    """Return a restored value with `like`'s type and placement, or `like` itself for a function."""
     if not isinstance(like, _DATA):
         return like
     if isinstance(like, _NUMBERS):

@@ -1,7 +1,7 @@
 """Facts about Optax beyond its documented interface.
 
-Each docstring names the behavior that its function relies on. `tests/test_optax_compat.py` fails
-if Optax changes that behavior.
+Docstrings say what behavior of Optax a function relies on. `tests/test_optax_compat.py` fails if
+Optax changes that behavior.
 """
 
 import contextlib

@@ -108,8 +108,8 @@ _KEY = "canonopt/same"  # the start of all keys in the store; the number of the 
 _MARGIN = 5  # further seconds, after the timeout, that the others wait for the verdict
 
 
-# The result of a comparison, which process 0 sends to the others: the indices of missing processes;
-# and by the index of each process that differs, a path with its text in process 0 and in that one.
+# The result, which process 0 sends to the others: the indices of missing processes, and a dict. It
+# maps the index of a process that differs to a path, and the texts in process 0 and that process.
 _Verdict = tuple[list[int], dict[str, tuple[str, str, str]]]
 
 

@@ -104,7 +104,7 @@ class RecompileError(ExcessError):
 
 
 class UnknownFunctionError(CanonoptError, KeyError):
-    """A log or a pytest marker was given a name that no function has."""
+    """A log, `no_recompiles` or a pytest marker was given a name that no function has."""
 
 
 class StaleReadError(CanonoptError, AssertionError):

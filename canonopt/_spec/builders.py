@@ -1,4 +1,4 @@
-"""Functions that build specs: `canonical` makes them from factories, `catalogue` lists Optax's."""
+"""Functions that build specs: `canonical` makes one from any factory, `catalogue` from Optax's."""
 
 import contextlib
 import functools
@@ -132,7 +132,7 @@ def names_of(module: str) -> list[str]:
 def find_in(module: str, name: str) -> Any:
     """Return canonopt's function if `name` is a factory of Optax, else Optax's object.
 
-    Modules use this function as `__getattr__`. Raises `AttributeError` if Optax lacks the name.
+    Modules use this as `__getattr__`. Raises `AttributeError` if `name` is private or not in Optax.
     """
     if name == "__all__":  # Optax lists its deprecated names only in `__all__`
         theirs = getattr(_NAMESPACES.get(module), "__all__", ())

@@ -8,10 +8,10 @@ A spec is written as a table (in Python, a dict) with the name of its factory an
 
     {"optax": "adamw", "learning_rate": 0.001, ..., "mask": {"none": True}}
 
-For a user's factory, the key is `"canonical"` in place of `"optax"`. Numbers, strings, lists and
-tables stand for themselves. Any other value is written as a table with one key: `"name"` or a key
-of `CODECS`. JSON, YAML and TOML agree only on strings, finite numbers, booleans, lists and tables:
-TOML has no null, and PyYAML and tomli-w write the keys of a table in an order of their own.
+For a user's factory, the key is `"canonical"` in place of `"optax"`. Strings, finite numbers,
+booleans, lists and tables stand for themselves, since JSON, YAML and TOML agree on only these. TOML
+has no null, and PyYAML and tomli-w write the keys of a table in an order of their own. Any other
+value is written as a table with one key: `"name"` or a key of `CODECS`.
 """
 
 import difflib

@@ -165,7 +165,7 @@ def _array_of(number: Any, kind: type) -> jax.Array:
 
 
 def as_dynamic(value: Any, path: str = "") -> Any:
-    """Return a `Dynamic` for a number or a list of numbers, and an array unchanged.
+    """Return a `Dynamic` for a number or a list of numbers; an array or a `Dynamic` unchanged.
 
     NumPy scalars other than `numpy.float64` become an array. Raises `DynamicSpecError` for anything
     else, and for a number that does not fit its dtype. The error names `path` if given.
@@ -355,7 +355,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
 def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
     """Return the type of the result that Python and NumPy compute from numbers of these types.
 
-    Returns None if an operand is an array, or if JAX computes the result in the same precision.
+    Returns None for arrays, and for a result of a NumPy type other than `numpy.float64`.
     """
     kind = None if None in types else type(function(*(each(1) for each in types)))
     return kind if kind in (int, *_FLOATS) else None
@@ -400,7 +400,7 @@ _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current"
 def one_branch(
     function: Callable[[], Any], answers: tuple[bool, ...] = ()
 ) -> tuple[Any, list[TracedNumber]]:
-    """Return the result and the booleans that `if`s tested: they get `answers`, then False."""
+    """Return the result and the booleans that `if`s tested. The tests get `answers`, then False."""
     run = _Run(answers, [])
     token = _current.set(run)
     try:

@@ -60,8 +60,8 @@ class Factory:
         self.function, self.name, self.module = function, name, module
         self.signature = FactoryParameters(function, name)
         self._of_optax = of_optax
-        # The factory that returned `function`, as `optax.inject_hyperparams` does, and its
-        # parameters; or None. Such a `function` keeps arrays in the state, and passes others on.
+        # The factory that returned `function`, as `optax.inject_hyperparams` does, with the values
+        # it got; or None. Such a `function` keeps arrays in the state: it gets no `TracedNumber`.
         self.made_by = made_by
         # True if users treat `builder` as a class, as they do `optax.MultiSteps`.
         self.is_class = of_optax and isinstance(function, type)
@@ -76,7 +76,7 @@ class Factory:
 
     @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """Return what a key has besides arguments: the function, if what it reads can change."""
+        """Return `(function,)` if what it reads can change, else `()`: a part of each key."""
         return (self.function,) if read((self.function,)).can_change else ()
 
     # --- building a spec --------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Factory:
         spec = self.build(given, parameters)
         internals = internals_of(spec)
         internals.roots = held, values
-        # The spec is not stored: in some traces, the result of the factory may hold tracers.
+        # A spec is not stored if its result may hold tracers, or its values cannot be compared.
         if makes_tracers() or not reading.is_comparable:
             return spec
         if reading.can_change:
@@ -319,7 +319,7 @@ def _as_class(build: Any) -> type:
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if a key may hold `value`: it never changes or refers to the key's own spec."""
+    """Return True if a key may hold `value`: it cannot change or refer to the key's own spec."""
     if isinstance(value, Configured):
         known = internals_of(value)
         return known.watched is None and known.spec is not None
@@ -410,7 +410,7 @@ class FactoryParameters:
         kwargs = self.without_alias(kwargs)
         try:
             for name in self.positional_only[len(args) :]:
-                if name in kwargs:  # in Python 3.13, `Signature.bind` gives it to the parameter
+                if name in kwargs:  # in Python 3.13, `Signature.bind` gives it to `**kwargs`
                     raise TypeError(f"{name!r} parameter is positional only")
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:

@@ -1,6 +1,6 @@
 """Specs: optax transformations and schedules that know the configuration they were built from.
 
-A factory builds specs. `class_for` makes their class, with a field for each parameter.
+A factory builds specs. `class_for` returns the class of a spec: the factory's own, if it has one.
 """
 
 import collections
@@ -37,7 +37,7 @@ class Internals:
     factory: Any  # the `Factory`
     # The result of the factory for the parameters.
     made: Any
-    # Reads again what the factory read, when the spec is traced; None if nothing can change.
+    # Reads again what the factory read, in each build and each run; None if nothing can change.
     watched: Watched | None = None
     # The values that `watched` reads: `held` of the factory, and the arguments.
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
@@ -143,7 +143,7 @@ class Configured:
         ```
 
         **Arguments:** the parameters to change, by name or by the paths that `hyperparameters`
-        lists. A new value is traced only if you wrap it, as in
+        lists. A new number is traced only if you wrap it, as in
         `replace(lr=canonopt.dynamic(3e-4))`.
 
         **Raises:** `ParameterError` for an unknown or ambiguous name.
@@ -266,7 +266,7 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any
 
 
 def mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
-    """Return `value` with each node, or else its parts, replaced by `change(path, node)`."""
+    """Return `value` with `change(path, node)` for each node, but not inside a changed node."""
     changed = change(path, value)
     if changed is not value:
         return changed
@@ -306,7 +306,7 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
 
 
 def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
-    """Return parameters with copies of the containers in them.
+    """Return parameters with copies of the containers and NumPy arrays in them.
 
     A container that is in two places is copied once. Other mutable objects are not copied, nor is a
     set whose copy would have another order. With `is_plain`, configs of OmegaConf become dicts and
@@ -350,7 +350,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     """An Optax gradient transformation that knows how it was built.
 
     A spec is an `optax.GradientTransformationExtraArgs`, so you can use it wherever Optax
-    transformations are used. But the same configuration always gives the same object, so `jax.jit`
+    transformations are used. But the same configuration gives the same object, so `jax.jit`
     and `equinox.filter_jit` do not trace again when you build it again. A function can capture a
     spec, or take it as a static or an ordinary argument, and a module can have it as a field. As a
     pytree, its leaves are the hyperparameters given as arrays, if any.
