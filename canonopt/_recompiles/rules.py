@@ -1,8 +1,8 @@
 """Give advice on a difference between two calls, by the first rule that applies.
 
-A report prints a line to paste only if that line is sure to work, and words otherwise. A
-`Cause` has the differences with their advice, in the words that all reports use. It consists of
-texts and numbers, so that one process can send it to another.
+A report prints advice in words, and a line to paste only if that line is sure to work. A `Cause`
+has the differences with their advice, in the words that all reports use. It consists of texts and
+numbers, so that one process can send it to another.
 """
 
 import re
@@ -49,7 +49,7 @@ class Change:
         return re.sub(step, "[i]", self.path) if self.is_of_length else self.path
 
 
-MOST = 3  # maximum number of differences, lines and hints that a report shows
+MOST = 3  # maximum number of differences, of places, of hints or of stale values in a report
 
 
 @attrs.frozen(kw_only=True)
@@ -147,7 +147,7 @@ def few(paths: Sequence[str]) -> str:
 # --- rules ----------------------------------------------------------------------------------------
 
 # The most programs that users likely want for one kind of difference, such as a shape, a flag or a
-# mesh: each program may be called many times. `wanted` returns one of the two, or 1.
+# mesh: each program may be called many times. `wanted` returns `PAIR`, `HANDFUL` or 1.
 PAIR, HANDFUL = 2, 5
 CLEARED = "do not call jax.clear_caches() between the calls: it drops every program"
 
@@ -366,14 +366,14 @@ def wanted(d: Difference) -> int:
         return HANDFUL if is_of_two_places else 1
     if d.is_of_nodes:  # the user wants two models, but not a list and then a tuple
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
-    # A step returns its state: in it, only shapes may differ, or a frozen leaf (None) gets a value.
+    # In a state, which a step returns, only another shape is wanted, or a value in place of None.
     is_choice = d.kind in ("shape", "none") or d.is_missing
     may_differ = d.kind == "shape" or d.before.kind == "none" or not d.new.in_state(d.place)
     return HANDFUL if is_choice and may_differ else 1
 
 
 def _meshes(d: Difference) -> list[str]:
-    """Return the meshes of both shardings. Those of `jax.pmap` differ only in the axis names."""
+    """Return the texts of both meshes; for a step of `jax.pmap`, without the axis names."""
     meshes = [leaf.spec_and_mesh[1] for leaf in (d.before, d.after)]
     is_pmap = d.new.wrapper is not None
     return [re.sub("'[^']*'", "", mesh) for mesh in meshes] if is_pmap else meshes
@@ -427,7 +427,7 @@ def _with_dynamic_number(d: Difference) -> str:
 
 
 def _placed(d: Difference) -> str:
-    """Return a line that puts an argument where its arrays are in the other call, or ""."""
+    """Return a line that puts an argument where its arrays are in one of the calls, or ""."""
     # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere. A
     # batch that is split over a mesh must stay split, or each device would hold all of it.
     (_, one), (spec, other) = d.before.spec_and_mesh, d.after.spec_and_mesh
@@ -439,7 +439,7 @@ def _placed(d: Difference) -> str:
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:
         return ""
-    # JAX 0.8 to 0.12 changes the memory kind if it gets a sharding, and raises if it gets a device.
+    # In JAX 0.8 to 0.12, `device_put` to a sharding changes the memory kind. To a device, it fails.
     if ".devices()[" in place and d.before.memory_kind != d.after.memory_kind:
         return ""
     # Only arrays can be put on a device.

@@ -173,7 +173,7 @@ class Reads:
         return {path for *_, path, _ in self._values}
 
     def named(self, paths: Iterable[str]) -> list[str]:
-        """Return the paths, except those that end in a key, as `['lr']`, that no code names."""
+        """Return `paths` without each that ends in a key, as `['lr']`, if no code names the key."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names]
 
@@ -199,7 +199,7 @@ class Reads:
 
     def _add_function(self, function: Any, is_wrapper: bool = False) -> None:
         if isinstance(function, types.FunctionType):
-            # A library's wrapper may have effects, except those of JAX and canonopt.
+            # A library's wrapper may have effects, but wrappers of JAX and canonopt have none.
             is_pure = str(function.__globals__.get("__name__")).startswith(("jax.", "canonopt."))
             if (is_wrapper and not is_pure) or not is_library_function(function):
                 self._add_root(function)
@@ -221,7 +221,7 @@ class Reads:
         """Add the parts of a value that the functions may read, and the parts of these parts."""
         for get, name in self._parts(value, path):
             self._add(lambda get=get: get(find()), name)
-        # Of a container or a function, `_parts` has yielded all that code may read, to a bound.
+        # Of a container or a function, `_parts` has yielded all that code may read, up to a limit.
         is_followed = isinstance(value, _CONTAINERS | types.FunctionType | functools.partial)
         if not is_followed and is_library_class(type(value)):
             self._add_code_in(value)
@@ -272,7 +272,7 @@ class Reads:
             yield from self._attributes(value, path)
 
     def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, str]]:
-        """Add a function's globals; yield a getter and the name of each captured variable."""
+        """Add the globals of a user's function; yield a getter and a name per captured variable."""
         code, space = code_of(function), function.__globals__
         if is_library_function(function):  # it may count runs: `eqx.debug.assert_max_traces` does
             self.has_effects |= bool(code.changes_objects or code.stores)
@@ -288,7 +288,7 @@ class Reads:
             yield (lambda f, i=i: f.__closure__[i].cell_contents), name
 
     def _attributes(self, value: Any, path: str) -> Iterator[tuple[_Get, str]]:
-        """Yield a getter and the path of each attribute of `value`; add what its methods read."""
+        """Yield a getter and the path of each attribute that code may use; add what methods use."""
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
         definer = next((each for each in cls.__mro__ if "__getattr__" in vars(each)), None)
@@ -545,7 +545,7 @@ _MAY_BE_TRACED = re.compile(
 _NUMBERS = re.compile(r"[\[(]?-?\d")
 
 
-# The instructions that load an attribute, an item and a variable.
+# The instructions that load an attribute, the key of an item and a variable.
 _LOADS = {
     ".": ("LOAD_ATTR", "LOAD_METHOD"),
     "[": ("LOAD_CONST",),
@@ -580,7 +580,7 @@ class _Program:
     def __init__(self, reads: Reads, has_effects: bool, when: str = _AT_TRACE) -> None:
         self.first = self.reads = reads
         self.has_effects, self.when = has_effects, when
-        self.active: StaleRead | None = None  # the report that counts its calls now
+        self.active: StaleRead | None = None  # the report that still applies, and counts calls
         self._harmless = set[str]()  # the paths whose changes gave the same program
         self._traced: Any = None  # the program of the trace that confirmed the report
 
@@ -603,7 +603,7 @@ class _Program:
         if self.active is None:
             self.reads = self.reads.now()
         causes = self._causes(cached, changes)
-        # A value whose earlier changes did not matter is not the cause.
+        # A value whose earlier changes did not matter is the cause only if there is no other.
         found = [path for path in causes if path not in self._harmless] or causes
         if self.active is not None or not causes:
             self._harmless.update(changes.keys() - causes)
@@ -630,7 +630,7 @@ class _Program:
         """Return the changed paths if the function now gives another program, else an empty list.
 
         Two new traces must agree, and differ from the cached program or, after a report, from the
-        reported one. A function with effects is not traced: its changed paths are returned.
+        reported one. A function with effects is not traced: returns what `Reads.named` returns.
         """
         named = self.reads.named(changes)
         if self.has_effects:
@@ -683,7 +683,7 @@ def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
 
 # A trace may take seconds, and a value such as the epoch may change at each call. If earlier
 # changes of a value did not matter, later ones are checked only while all checks of the watch have
-# taken at most these seconds, plus this share of the time since the watch was made.
+# taken at most `_SECONDS`, plus `_SHARE` of the time since the watch was made.
 _SECONDS, _SHARE = 2.0, 0.1
 
 
@@ -765,7 +765,7 @@ class StaleWatch:
             jaxpr = cached.jaxpr()
             program = next((each for found, each in known.programs if found() is jaxpr), None)
             if program is None:
-                # Equal methods read the same values, but functions that share a program may not.
+                # Equal methods read the same values. Functions that share a program need not.
                 program = None if cached.is_shared else self._programs.get(jaxpr)
                 if program is None:
                     users = users_call(*cached.call)[:3]
@@ -854,8 +854,8 @@ def assert_not_stale() -> Iterator[None]:
     lost, and so are donated arguments.
 
     **Raises:** `StaleReadError`, an `AssertionError`, in the call. `UnsupportedVersionError` at the
-    start if JAX has changed so that canonopt cannot see cached calls. `CanonoptError` at the end if
-    canonopt failed to compare the values of a call.
+    start if JAX or Equinox has changed so that canonopt cannot see calls. `CanonoptError` at the
+    end if canonopt failed to compare the values of a call.
     """
 
     def fail(report: StaleRead) -> None:
