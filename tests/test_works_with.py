@@ -147,7 +147,7 @@ def test_tyro_has_a_flag_for_a_number_that_is_none_by_default():
 
 def test_tyro_needs_a_default():
     config = dataclasses.make_dataclass("config", [("optim", canonopt.Spec)])
-    with pytest.raises(TypeError, match=r"base class, .* Write a factory such as canonopt\.adam"):
+    with pytest.raises(TypeError, match=r"base class, .* Call a factory such as canonopt\.adam"):
         tyro.cli(config, args=[])
 
 

@@ -271,7 +271,7 @@ def test_the_report_says_that_nothing_was_watched(folder):
     done = run(*command, cwd=folder)
     assert (done.stdout, done.returncode) == ("1\n", 1), done.stderr
     assert "\nNo process of the command imported jax, or none could be watched:" in done.stderr
-    assert "Run the command without these." in done.stderr
+    assert "Leave out these options." in done.stderr
 
 
 @pytest.mark.slow
