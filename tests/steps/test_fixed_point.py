@@ -134,6 +134,31 @@ def test_a_leaf_that_depends_on_no_parameter_is_on_the_mesh_too(optim, devices):
         assert train(optim, params, state)[0] == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "optim", [canonopt.adamw(1e-3), canonopt.MultiSteps(canonopt.lion(1e-3), 2)]
+)
+def test_a_second_state_on_a_mesh_compiles_nothing(optim):
+    params = on_mesh()
+    first = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
+    with canonopt.no_recompiles():
+        second = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
+    expected = optim.init(params)
+    for state in (first, second):
+        assert all(map(jnp.array_equal, jax.tree.leaves(state), jax.tree.leaves(expected)))
+
+
+@pytest.mark.parametrize("value", [-0.0, np.nan, np.inf, 0.1])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "float8_e4m3fn"])
+def test_a_constant_leaf_on_a_mesh_has_the_bits_of_init(value, dtype):
+    like = lambda x: jnp.full_like(x, value, dtype)  # noqa: E731
+    optim = stateful(lambda params: jax.tree.map(like, params), lambda state: state)
+    params = on_mesh()
+    with jax.transfer_guard("disallow"):
+        state = canonopt.init_like_grads(params, grads=params, optim=optim)
+    for leaf, known in zip(*map(jax.tree.leaves, (state, optim.init(params))), strict=True):
+        assert np.asarray(leaf).tobytes() == np.asarray(known).tobytes()
+
+
 def test_parameters_of_which_some_are_committed_nowhere():
     optim = canonopt.adam(1e-3)
     for rest in (jnp.ones(8), np.ones(8, np.float32)):
