@@ -180,7 +180,8 @@ def caller_of(
         if node is not None:
             given.remove(node)
             owner = _value_of(node.value, space) if isinstance(node, ast.Attribute) else None
-            if not getattr(attribute(type(owner), "__dataclass_params__"), "frozen", False):
+            # A class's own `__setattr__` may raise, as that of a frozen dataclass does.
+            if not isinstance(type(owner).__setattr__, types.FunctionType):
                 found[name] = ast.unparse(node)
     return Caller(
         found,

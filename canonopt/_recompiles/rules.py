@@ -418,7 +418,8 @@ def _with_dynamic_number(d: Difference) -> str:
     """Return a line that makes a parameter of an optimizer or a schedule dynamic, or ""."""
     holder, parameter = d.new.leaves.get(d.root), d.path.removeprefix(d.root)
     # A dynamic number is a leaf: a static argument must have none, and a donated leaf is lost.
-    is_data = d.new.is_filtered and not d.new.donates
+    # The line stands before the earlier call too, so it needs a number there.
+    is_data = d.new.is_filtered and not d.new.donates and d.before.number
     if not is_data or holder is None or not holder.type.startswith("canonopt."):
         return ""
     value, name = f"{{canonopt}}.dynamic({{leaf}}{parameter})", parameter.removeprefix(".")

@@ -215,6 +215,25 @@ def step(config, x):
 
 for _ in range(2):
     step(Config(lambda x: x * 2), ones)  # here
+### a function in a model of Equinox
+# hint: build act once, or wrap the function in canonopt.hoist
+class Config(eqx.Module):
+    act: object = eqx.field(static=True)
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(act, x):
+    return act(x)
+
+for _ in range(2):
+    config = Config(lambda x: x * 2)
+    step(config.act, ones)  # here
+### a momentum that is None in the first call
+# hint: write canonopt.dynamic(number) for optim.momentum: then a new value does not retrace. Or \
+keep one value
+step = eqx.filter_jit(lambda optim, x: optim.update(x, optim.init(x), x)[0])
+for momentum in (None, 0.9):
+    optim = canonopt.sgd(0.1, momentum=momentum)
+    step(optim, ones)  # here
 ### jitted functions that a loop of the script defines again
 # hint: build act once, or wrap the function in canonopt.hoist
 @functools.partial(jax.jit, static_argnums=0)
