@@ -329,7 +329,7 @@ _GONE = object()
 _KEY = re.compile(r"\['(\w+)'\]$")
 _PLAIN: Any = (*PLAIN, slice, range, type(...), np.generic, np.dtype, enum.Enum)
 _MAPPINGS = dict | types.MappingProxyType | collections.UserDict | collections.ChainMap
-_CONTAINERS = _MAPPINGS | list | tuple
+_CONTAINERS = _MAPPINGS | list | tuple | collections.deque
 _WHOLE: Any = (*_PLAIN, np.ndarray, set, frozenset, jax.Array)  # these have no parts to read
 _CALLABLES = (
     *(types.FunctionType, types.MethodType, functools.partial, type(jax.jit(len))),

@@ -110,6 +110,8 @@ item of a dict | config['lr'] | step = lambda x: config['lr'] * x | config['lr']
 item inside of an item | config['layers'][1] | \
     step = lambda x: config['layers'][1] * x | config['layers'][1] = 9
 item of a list | scales[0] | scales = [1.0]; step = lambda x: scales[0] * x | scales[0] = 5.0
+item of a deque | last[0] | \
+    last = collections.deque([1.0], maxlen=1); step = lambda x: last[0] * x | last.append(5.0)
 length of a list | len(scales) | \
     scales = [1.0, 2.0]; step = lambda x: sum(s * x for s in scales) | scales.append(3.0)
 attribute of self | self.lr | step = trainer.step | trainer.lr = 0.5
