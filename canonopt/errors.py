@@ -208,7 +208,7 @@ HIDDEN = Reason(
     "Pass what it returns as an argument, or keep its state in a frozen dataclass.",
 )
 TOO_LARGE = Reason(
-    "is too large to be read at each build",
+    "is too large to be read each time",
     "Pass it as an argument, or, if it is an instance of your own class, promise that it does not "
     "change: canonopt.register_constant(type(x)).",
 )

@@ -29,7 +29,7 @@ canonopt doctor [options] (script.py | -m module) [arguments of the script]
 
 _DESCRIPTION = """\
 Runs a script as `python` does, or a command, and reports to stderr what was traced and compiled in
-each process, how often and why, what that cost, and the line to write.
+each process, how often and why, what that cost, and how to avoid it.
 """
 
 _EPILOG = """\
@@ -128,7 +128,7 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
     both = {"--attach-to": options.attach_to, "--compare": options.compare}
     reading = [option for option, value in both.items() if value is not None]
     if reading and script:
-        raise ValueError(f"{reading[0]} takes no command: it reads what another has written")
+        raise ValueError(f"{reading[0]} takes no command: it reads what another run wrote")
     if script[:1] == [sys.executable] and script[1].endswith(".ipynb"):
         raise ValueError(f"{script[1]} is a notebook. Use canonopt.compile_log() in its cells")
     if not (reading or script):

@@ -45,7 +45,7 @@ def stand_at(call: Any, fn: Any) -> None:
 
 
 def bare_parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters without annotations, and with None as defaults: both may be arrays."""
+    """Return the parameters. Drop annotations, and make defaults None: either may be an array."""
     return [
         inspect.Parameter(p.name, p.kind, default=p.default if p.default is p.empty else None)
         for p in inspect.signature(fn).parameters.values()

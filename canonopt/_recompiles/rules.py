@@ -396,7 +396,7 @@ def _assign(d: Difference, code: str) -> str:
 
 def _canonicalize(d: Difference) -> str:
     """Return a line that canonicalizes the argument; "" if that is not sure to help."""
-    is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
+    is_value = d.is_static and d.before.kind == "value"  # no callable and no optimizer
     # An array that is no longer weakly typed would widen arrays of a narrower dtype.
     kind = next((kind for kind in ("float", "int", "complex") if kind in d.after.dtype), "")
     alike = {leaf.dtype for leaf in d.new.leaves.values() if kind in leaf.dtype}

@@ -296,7 +296,7 @@ def to_config(spec: Configured, *, registry: Registry = None) -> dict[str, Data]
 
 
 def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
-    """Return the spec that `to_config` wrote as `data`: the same object, if no number is traced.
+    """Return the spec that `to_config` wrote as `data`: the same object, if no number is dynamic.
 
     Reading does not import the names in the data, and calls only factories: Optax's, and those in
     the registry that `canonopt.canonical` returned.

@@ -246,7 +246,7 @@ def found_in(module: Any, name: str) -> Any:
 
 
 class NotGiven(enum.StrEnum):
-    """The default of `lr` in a signature: a string, so that a YAML file can pass it on."""
+    """The default of `lr` in a signature: a string, so that a YAML file can hold it."""
 
     NOT_GIVEN = "NOT_GIVEN"
 

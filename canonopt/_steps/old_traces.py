@@ -77,8 +77,8 @@ def _note(fn: Any, key: tuple[Hashable, ...] | None) -> bool:
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """Return the indices, in `reading.objects`, of functions of which JAX may keep a trace.
 
-    `places` has the `file:line` of each inner function in the program. If an inner jit may hide its
-    trace, or if a place is unknown, the result has every function of the reading. The indices are
+    `places` has the `file:line` of each inner function in the program. If JAX may trace others,
+    or if a place is unknown, the result has every function of the reading. The indices are
     also right for other readings with an equal key, even if their functions have other places.
     """
     hides = reading.hides_traces or _UNKNOWN in places

@@ -176,7 +176,7 @@ class _Use:
 
     @functools.cached_property
     def _committed(self) -> Any:
-        """Return a committed captured array, or None. An argument must be on its devices."""
+        """Return a committed captured array; None if no captured array is committed."""
         arrays = self.captured.get(CAPTURED, ())
         return next((array for array in arrays if sharding_of(array) is not None), None)
 

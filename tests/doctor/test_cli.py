@@ -195,7 +195,7 @@ NO_STREAM, NO_RUN = "is not a stream of canonopt doctor", "was not written by th
         ("doctor --format html train.py", "argument --format: invalid choice: 'html'"),
         (
             "doctor --attach-to x train.py",
-            "--attach-to takes no command: it reads what another has written",
+            "--attach-to takes no command: it reads what another run wrote",
         ),
         ("doctor --compare list list train.py", "--compare takes no command: it reads what"),
         (

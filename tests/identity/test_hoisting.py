@@ -500,7 +500,7 @@ return jax.jit(lambda x: x * len(STABLE))
 = the inner jit, or pass what can change as an argument\.
 ### large array
 return captured(np.zeros(20_000))
-= its captured variable 'value', f64\[20000\]\(numpy\), is too large to be read at each build\. Pass
+= its captured variable 'value', f64\[20000\]\(numpy\), is too large to be read each time\. Pass
 = it as an argument, or, if it is an instance of your own class, promise that
 ### options of jit that are not known
 import warnings
