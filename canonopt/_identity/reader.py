@@ -33,6 +33,7 @@ from .. import errors
 from .._jax_internals.functions import Jitted, is_module_class, node_functions
 from .._python_internals.bytecode import (
     ARRAY_ATTRIBUTES,
+    HIDE_ERRORS,
     TELLS_TRACERS,
     Code,
     code_of,
@@ -670,6 +671,8 @@ class Reader:
         if _is_of_library(owner):
             yield from self._named_in_code.intersection(namespace)
             return
+        if hides := HIDE_ERRORS.intersection(namespace):
+            self.note_telling(f"{min(hides)}, which can hide an error")
         yield from self.named.intersection(namespace)
         if self.reads_any_attribute:
             names = _readable(namespace)

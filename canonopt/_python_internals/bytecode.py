@@ -3,6 +3,7 @@
 The facts are computed once for each code object.
 """
 
+import builtins
 import dataclasses
 import dis
 import itertools
@@ -83,8 +84,6 @@ def facts_of(code: types.CodeType) -> Code:
     is_of_attrs = code.co_name.startswith("__") and code.co_filename.startswith("<attrs generated")
     facts = Code(key_of(code), is_of_attrs or code.co_qualname.startswith("__create_fn__."))
     attributes, words = set[str](), set[str]()
-    if code.co_name == "__exit__":
-        facts.tells_tracers[()] = "is a context manager"
     for each in _with_nested(code):
         path: tuple[str, ...] = ()
         is_global = False  # whether the variable of this path is a global
@@ -206,8 +205,11 @@ TELLS_TRACERS = (REFLECTION | REFLECTION_ATTRIBUTES | ARRAY_ATTRIBUTES).union(
     "assert_raises assertRaises Tracer ArrayImpl __class__ is_concrete type array_equal "
     "array_equiv suppress ExitStack AsyncExitStack ensure_compile_time_eval is_tracer tree_pformat "
     "tree_pprint pformat pprint pretty_repr Buffer Formatter formatwarning __array_priority__ "
-    "__sizeof__".split()
+    "__sizeof__ length_hint iterable".split()
 )
+# These methods hide errors from the code around them: a loop over an object ends at an IndexError
+# of its `__getitem__`.
+HIDE_ERRORS = frozenset(("__exit__", "__getitem__"))
 _SINGLETONS = bool | types.NoneType | types.EllipsisType
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
 
@@ -254,7 +256,11 @@ def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
     `with` does not count, because the `__exit__` of the context is read instead.
     """
     opname, name = instructions[i].opname, instructions[i].argval
-    if name in TELLS_TRACERS and (opname in _GLOBAL or _is_attribute(instructions[i])):
+    # A builtin that is an attribute is judged by the object: `config.type` is another one. But
+    # `format` is a method of strings too.
+    is_judged = name in vars(builtins) and name not in REFLECTION_ATTRIBUTES
+    is_attribute = _is_attribute(instructions[i]) and not is_judged
+    if name in TELLS_TRACERS and (opname in _GLOBAL or is_attribute):
         return f"uses {name}"
     if opname == "MATCH_CLASS":
         return "matches a class"

@@ -4,10 +4,12 @@ import abc
 import collections
 import contextlib
 import copy
+import dataclasses
 import functools
 import gc
 import inspect
 import itertools
+import operator
 import pickle
 import threading
 import types
@@ -435,6 +437,23 @@ def test_what_is_lowered_by_hand_compiles_once():
     assert compiles("lowered_by_hand") == 1
 
 
+class Folds:
+    """Without `__iter__`, so a loop over it ends at the first IndexError."""
+
+    def __init__(self, x, masks):
+        self.x, self.masks = x, masks
+
+    def __getitem__(self, i):
+        return self.x[self.masks[i]]
+
+
+@BOTH
+def test_a_loop_does_not_end_at_an_error_that_jit_does_not_raise(jit):
+    folds = Folds(three, (jnp.arange(3) > 0, jnp.arange(3) > 1))  # a tracer is no mask
+    sums = lambda x: sum((x * rows.sum() for rows in folds), 0.0)  # noqa: E731
+    assert jit(sums)(x) == jax.jit(sums)(x) != 0.0
+
+
 @BOTH
 def test_errors_name_the_line_of_the_user(jit):
     def asks(x):
@@ -466,8 +485,19 @@ class HasRate(typing.Protocol):
     rate: float
 
 
+class Counted:
+    def __init__(self, array):
+        self.array = array
+
+    def __len__(self):
+        return int(np.size(np.asarray(self.array)))
+
+
+CONFIG = dataclasses.make_dataclass("Config", ["type"], frozen=True)("mse")
+
 # Bodies that use a captured array as they would an argument.
 BODIES = {
+    "type of a config": lambda x, a: x * a if CONFIG.type == "mse" else x,
     "add": lambda x, a: x + a,
     "where": lambda x, a: jnp.where(x > a, x, a),
     "scan": lambda x, a: jax.lax.scan(lambda c, _: (c + a, None), x, length=2)[0],
@@ -496,6 +526,7 @@ ASKING = {
     "type": lambda x, a: x * len(type(a).__name__),
     "catch": attempt,
     "suppress": suppresses,
+    "length": lambda x, a: x * operator.length_hint(Counted(a), 2),
     "isinstance": lambda x, a: x * (2.0 if isinstance(a, jax.core.Tracer) else 3.0),
     "registered": lambda x, a: x * (2.0 if isinstance(a, Registered) else 3.0),
     "registered tracer": lambda x, a: x * (2.0 if isinstance(a, Traced) else 3.0),
