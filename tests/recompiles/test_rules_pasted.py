@@ -50,17 +50,6 @@ step = eqx.filter_jit(lambda model, x: model["f"](x))
 one, other = ({"f": lambda x: x * 2} for _ in range(2))
 step(one, ones)
 step(other, ones)  # here
-### a state made from the whole model
-# hint: make state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before \
-the first call
-@jax.jit
-def step(model, opt_state):
-    return opt_state[0]._replace(mu={"w": opt_state[0].mu["w"], "n": None}),
-
-model = {"w": ones, "n": jnp.arange(3)}
-state = optax.adam(1e-3).init(model)[:1]
-for _ in range(2):
-    state = step(model, state)  # here
 ### a batch that one call does not split
 # write: batch = jax.device_put(batch, jax.sharding.NamedSharding(mesh, \
 jax.sharding.PartitionSpec('d')))

@@ -126,8 +126,6 @@ array that the program keeps the memory of | mask | \
     mask = np.array([True, False, True]); step = lambda x: jnp.where(mask, x, 0) | mask.fill(False)
 array of a dtype that JAX converts | weights | \
     weights = np.ones(3); step = lambda x: x * weights | weights.fill(2.0)
-item beside one that no code names | config['lr'] | \
-    step = lambda x: config["lr"] * x | config.update(lr=0.5, name="b")
 helper that is defined again | helper | step = lambda x: helper(x) | helper = lambda x: 3 * x
 global that a helper reads | rate | \
     step = jax.value_and_grad(lambda x: read_rate(x).sum()) | rate = 2.0
@@ -187,7 +185,6 @@ default | config['lr'] | def step(x, *, config=config): return config['lr'] * x 
 INNOCENT = r"""
 counter that the trace does not use | step = lambda x: config['lr'] * x | config['n'] = 1
 value that changes back | step = lambda x: rate * x | rate = 5.0; rate = 1.0
-item that is used outside only | step = lambda x: config['lr'] * x | config['name'] += 'b'
 list for logging | losses = []; step = lambda x: x if losses is None else 2 * x | losses.append(1.0)
 equal number | step = lambda x: rate * x | rate = float('1.0')
 equal dict | step = lambda x: config['lr'] * x | config = {**config}
@@ -197,7 +194,6 @@ value of which only the sign counts, beside an array, NaN and an inner jit | \
     step = lambda x: jax.nn.relu(x + table) * float('nan') if rate > 0 else x | rate = 5.0
 helper that does the same | step = lambda x: helper(x) | helper = lambda x: 2 * x
 equal jax array | step = lambda x: weights['w'] * x | weights['w'] = jnp.ones(3)
-equal array of self | trainer.lr = 1 * X; step = trainer.step | trainer.lr = 1 * X
 copied array | step = lambda x: x + table | table = table.copy()
 attribute that is set first | \
     def step(x): trainer.lr = 0.1; return trainer.lr * x | trainer.lr = float('0.1')
@@ -210,7 +206,6 @@ what a cache has read before | \
 object with the same rate | \
     args.inner = types.SimpleNamespace(lr=0.1, n=0); \
     step = lambda x: args.inner.lr * x | args.inner = types.SimpleNamespace(lr=0.1, n=7)
-what no output depends on | def step(x): x * config['lr']; return 2 * x | config['lr'] = 0.5
 array that no output depends on | \
     def step(x): x * weights['w']; return 2 * x | weights['w'] = 2 * X
 array that only the name of another leads to | \
@@ -605,7 +600,6 @@ GENERATOR = np.random.default_rng(0)
 ITERATOR = iter([1.0] * 100)
 written: Any = queue.SimpleQueue()
 trees: list[Any] = []
-shapes: list[Any] = []
 note, seen, logger = [].append, collections.deque[Any](), logging.getLogger("step")
 
 
@@ -617,11 +611,6 @@ def counted(x: Any) -> Any:
 
 def keeping(x: Any) -> Any:
     trees.append(jax.tree.structure(x))
-    return RATE * x
-
-
-def keeping_shapes(x: Any) -> Any:
-    shapes.append(x.shape)
     return RATE * x
 
 
@@ -655,7 +644,7 @@ noted, files, turn = Noted(), queue.Queue[str](), threading.Semaphore(1)
 files.put("a file")
 
 HAVE_EFFECTS = [
-    *(counted, keeping, keeping_shapes),
+    *(counted, keeping),
     lambda x: RATE * x if Noted() else x,
     lambda x: RATE * x if noted else x,
     lambda x: RATE * x if files.get() else x,
@@ -679,14 +668,14 @@ HAVE_NONE.append(canonopt.hoist(lambda x: RATE * x))  # its wrapper reads again
 @pytest.mark.parametrize("function", [*HAVE_EFFECTS, *HAVE_NONE])
 def test_a_function_with_effects_is_not_run_again(function: Any):
     chex.clear_trace_counter()
-    before, has_effects = (traces, len(trees)), function in HAVE_EFFECTS
+    before, has_effects = traces, function in HAVE_EFFECTS
     step = jax.jit(lambda x: function(x), donate_argnums=0)
     with Collected() as reports:
         run(lambda x: step(x + 0), 1.0, 1.0)
-        shapes.clear()  # only the trace has read these
+        trees.clear()  # only the trace has read these
         run(lambda x: step(x + 0), 2.0, 2.0)
-    assert traces - before[0] <= 1
-    assert len(trees) - before[1] <= 1
+    assert traces - before <= 1
+    assert trees == []
     assert reports.paths == [["RATE"]]
     assert reports[0].is_confirmed != has_effects
     assert ("unconfirmed" in str(reports[0].lines())) == has_effects
