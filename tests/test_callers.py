@@ -35,21 +35,17 @@ class Owner:
 
 def test_the_variables_of_a_call_are_named_by_parameter():
     one, owner, é = object(), Owner(), object()
+    mine = locals()
     assert call(one, é).arguments == {"p0": "one", "p1": "é"}
+    assert mine["one"] is one  # what `locals` gave is left alone
     found = call(owner.model[0], key=one).arguments
     assert found == {"p0": "owner.model[0]", "key": "one"}
     table = {"a": {"b": one}}
     assert call(table["a"]["b"]).arguments == {"p0": "table['a']['b']"}
-
-
-def test_what_is_no_variable_has_no_name():
-    one = object()
+    # What is no variable has no name.
     assert call(object(), [one], *[one]).arguments == {}
     assert call(*[one], one).arguments == {"p0": "one"}
-
-
-def test_a_property_is_not_run_again():
-    owner = Owner()
+    # A property is not run again.
     assert call(owner.made).arguments == {}
     assert owner.runs == 1
 
@@ -119,13 +115,6 @@ def test_the_frames_around_a_line_are_let_go():
         assert called()() is None
     finally:
         gc.enable()
-
-
-def test_what_locals_gave_is_left_alone():
-    one = object()
-    mine = locals()
-    assert call(one).arguments == {"p0": "one"}
-    assert mine["one"] is one
 
 
 def test_where_a_library_calls_back_the_line_is_that_of_the_call_to_it():

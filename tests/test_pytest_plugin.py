@@ -8,7 +8,6 @@ import jax
 import pytest
 
 import pytest_canonopt
-from canonopt import CompileLog  # imported here, since the sessions forget what they import
 from canonopt._jax_internals import watching
 
 from .support.doctor import printed_by
@@ -277,9 +276,3 @@ def test_it_is_found_where_the_package_is_installed():
     # Of one name with the module, so that `-p` of both is one plugin.
     assert (entry.name, entry.value) == ("pytest_canonopt", "pytest_canonopt")
     assert entry.load() is pytest_canonopt
-
-
-def test_this_session_can_use_it_too(request):
-    if not request.config.pluginmanager.has_plugin("pytest_canonopt"):
-        pytest.skip("the package is only on a path")
-    assert isinstance(request.getfixturevalue("compile_log"), CompileLog)

@@ -278,21 +278,32 @@ def test_arguments_of_many_lengths(name, lengths, how):
     assert cause.times == len(told) - len({*told}) >= 6
 
 
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        [(n,) for n in range(2, 2 + HANDFUL)],  # few
-        [(n, n + n % 3) for n in range(2, 12)],  # the layers of a model
-    ],
-)
-def test_a_few_shapes_or_shapes_of_many_kinds_are_expected(shapes):
+def sliced_on_each_device():
+    for i, device in enumerate(jax.devices()):
+        x = jax.device_put(array(3), device)
+        jax.lax.slice(x, (i % 2,), (3,))  # devices
+
+
+# Runs by the mark of their line, and how often that line compiles at least.
+NO_ALARMS = {
+    "few": (lambda: [jnp.ones(n) * 2 for n in range(2, 2 + HANDFUL)], HANDFUL),  # few
+    "layers": (lambda: [jnp.ones((n, n + n % 3)) * 2 for n in range(2, 12)], 10),  # layers
+    "devices": (sliced_on_each_device, 8),
+    "grad": (lambda: jax.grad(lambda x: jax.jit(jnp.tanh)(x).sum())(array(3)), 1),  # grad
+    "vmap": (lambda: jax.vmap(lambda x: jax.jit(jnp.tanh)(x).sum())(array(3, 2)), 1),  # vmap
+}
+
+
+@pytest.mark.parametrize("name", NO_ALARMS)
+def test_operations_that_are_no_alarm(name):
+    run, least = NO_ALARMS[name]
     jax.clear_caches()
     with canonopt.compile_log() as log:
-        for shape in shapes:
-            jnp.ones(shape) * 2  # shapes
-    line, causes = line_of(log, "shapes")
-    assert line.compiles >= len(shapes)
+        run()
+    line, causes = line_of(log, name)
+    assert line.compiles >= least
     assert (causes, line.is_expected, line.lost_seconds) == ([], True, 0)
+    assert "canonopt failed" not in str(log)
 
 
 def test_operations_that_are_compiled_one_by_one_are_one_line_and_expected():
@@ -338,27 +349,6 @@ def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many(
         counts.append([cause.note for cause in causes])
     note = "the shapes are the same: integer_pow gets another constant or function each time"
     assert (counts[:2], note in counts[2]) == ([[], [note]], False)
-
-
-@pytest.mark.parametrize("transform", [jax.grad, jax.vmap])
-def test_operations_under_a_transformation_are_recorded(transform):
-    x = jnp.ones(3 if transform is jax.grad else (3, 2))
-    jax.clear_caches()
-    with canonopt.compile_log() as log:
-        transform(lambda x: jax.jit(jnp.tanh)(x).sum())(x)  # transformed
-    line, causes = line_of(log, "transformed")
-    assert line.compiles >= 1 and not causes
-    assert "canonopt failed" not in str(log)
-
-
-def test_operations_on_several_devices_are_no_alarm():
-    jax.clear_caches()
-    xs = [jax.device_put(array(3), device) for device in jax.devices()]
-    with canonopt.compile_log() as log:
-        for i, x in enumerate(xs):
-            jax.lax.slice(x, (i % 2,), (3,))  # one slice for each device
-    line, causes = line_of(log, "one slice for each device")
-    assert (line.compiles, causes) == (len(xs), [])
 
 
 # --- libraries ----------------------------------------------------------------------------------

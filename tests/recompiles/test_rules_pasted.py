@@ -38,12 +38,6 @@ canonopt.canonicalize
 step = jax.jit(lambda x, n: x * n)
 for n in (jnp.asarray(2), jnp.asarray(2, jnp.int32)):
     step(jnp.ones(3, jnp.int8), n)  # here
-### an argument that has no name
-# hint: make x with a dtype, as jnp.zeros(n, jnp.float32) does, or by \
-canonopt.canonicalize
-step = jax.jit(lambda x: x * 2)
-for i in range(2):
-    step(jnp.full(8, 1.0) if i else ones)  # here
 ### a model with a lambda at one call, and another one elsewhere
 # hint: build model['f'] once, or wrap the function in canonopt.hoist
 step = eqx.filter_jit(lambda model, x: model["f"](x))

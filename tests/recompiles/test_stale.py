@@ -432,6 +432,13 @@ step(X), jax.grad(step)(X)
 mode.epoch = 2
 step(X)
 = len(reports) == 0
+### what stands in the place of an array is shown
+state = types.SimpleNamespace(mask=np.zeros(3))
+step = jax.jit(lambda x: x if state.mask is None else x * state.mask)
+step(X)
+state.mask = None
+step(X)
+= [each.after for report in reports for each in report.values] == ["None"]
 ### an array among others that are equal
 gates = [jnp.asarray(0.0), jnp.asarray(0.0), jnp.asarray(1.0)]
 step = jax.jit(lambda x: sum(gate * x for gate in gates))
@@ -730,16 +737,6 @@ def test_tracing_again_takes_a_share_of_the_time(monkeypatch: Any):
         for state.step in range(20):
             step(X)
     assert reports == []  # the first time has been spent for a change without an effect
-
-
-def test_what_stands_in_the_place_of_an_array_is_shown():
-    state = types.SimpleNamespace(mask=np.zeros(3))
-    step = jax.jit(lambda x: x if state.mask is None else x * state.mask)
-    with Collected() as reports:
-        step(X)
-        state.mask = None
-        step(X)
-    assert [each.after for report in reports for each in report.values] == ["None"]
 
 
 # --- the hook of JAX ------------------------------------------------------------------------------
