@@ -39,18 +39,6 @@ def grown(*sizes, name="step", keys="x"):
     return run
 
 
-def traced_inside_first():
-    predict = jax.jit(lambda x: x + 1)
-    jax.jit(lambda x: predict(x) * 2)(jnp.ones(3))
-    predict(jnp.ones(3))
-
-
-def differentiated():
-    gradient = jax.value_and_grad(jax.jit(lambda x: jnp.sum(x**2)))
-    for _ in range(3):
-        gradient(jnp.ones(3))
-
-
 def traced_only():
     step = jax.jit(fresh()[0])
     jax.eval_shape(step, jnp.ones(1))
@@ -65,8 +53,6 @@ GROWN = "was traced and compiled again"
     ("runs", "expected", "titles", "lines"),
     [
         ([lambda: None], "No function of the script was compiled.", [], []),
-        ([traced_inside_first], ONCE, [], []),
-        ([differentiated], ONCE, [], []),
         ([grown(1), grown(2)], ONCE, [], []),
         (
             [grown(8, 5)],

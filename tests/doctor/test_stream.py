@@ -53,7 +53,9 @@ def work():
     for _ in range(2):
         with pytest.raises(ValueError, match="no such thing"):
             failing(jnp.ones(3))
-    jax.grad(inner)(jnp.ones(3))
+    jax.jit(lambda x: inner(x) + 1)(jnp.ones(3))  # traces it, and does not compile it
+    for _ in range(2):
+        jax.value_and_grad(inner)(jnp.ones(3))
     jax.clear_caches()
     grown(jnp.ones(3))
     canonopt.clear_caches()

@@ -151,15 +151,6 @@ class Trainer:
         return x
 [Trainer().step(1.0) for _ in range(3)]
 = hint: to count traces, use canonopt.compile_log in place of self.traces
-### a method that keeps something
-class Keeper:
-    def __init__(self): self.kept = []
-    def step(self, x):
-        self.kept.append(1)
-        return x
-[OURS(Keeper().step)(1.0) for _ in range(3)]
-= hint: the function itself is new each time: while it is traced, it changes a value that it
-=| reads or captures
 ### a callback that keeps what it is given
 def fit():
     losses = []
@@ -227,12 +218,6 @@ class Agent:
 [Agent().step(jnp.ones(1)) for _ in range(2)]
 = self: static value
 = hint: keep one instance for self
-### the call that has more in common
-losses = (lambda x: x), (lambda x: 2 * x)
-def make(loss, optim): return OURS(lambda x: loss(optim.update(x, optim.init(x))[0]))
-for loss, lr in ((0, 0.1), (1, 0.1), (0, 0.2)): make(losses[loss], canonopt.sgd(lr))(1.0)
-= captured variable 'optim' canonopt.sgd(learning_rate=0.1) -> function
-= hint: build optim once, with canonopt.dynamic(number) for numbers that change
 ### operations under vmap
 [jax.vmap(lambda x: x * 2)(np.ones((n, 4), np.float32)) for n in range(2, 10)]
 = 8 shapes: the length grows by one each time
@@ -486,14 +471,6 @@ for steps in (100, 200):
 = hint: build optim entirely from canonopt in place of optax
 = for numbers that change; an int may be dynamic only in a schedule that uses jnp and is
 =| decorated with canonopt.canonical
-### two specs that read an object
-class Trainer:
-    lr = 0.1
-def build(trainer): return canonopt.sgd(lambda count: trainer.lr)
-step = jax.jit(lambda optim: 0, static_argnums=0)
-[step(build(Trainer())) for _ in range(2)]
-= is a Trainer, which may change. Make Trainer a frozen dataclass
-= canonopt.register_constant(Trainer, key=vars)
 ### a label function that captures the parameters
 step = jax.jit(lambda optim, params: optim.init(params), static_argnums=0)
 def fit(params):
@@ -620,15 +597,6 @@ for b1 in (0.9, 0.8):
 = tx: transformation: optax.chain(clip, adamw) with captured variable 'b1' 0.9 -> optax.chain(clip,
 =| adamw) with captured variable 'b1' 0.8\n  called at <string>:3\n  hint: build tx entirely from
 =| canonopt in place of optax, with canonopt.dynamic(number) for numbers that change
-### a function in an object that a step captures
-class Envs:
-    def __init__(self, make): self.made_by, self.low = [make], 2.0
-def low(envs): return envs.low
-def make(envs): return jax.jit(lambda x: x * low(envs))
-def named(name): return lambda: name
-for i in range(8): make(Envs(named(f"run {i}")))(1.0)
-= with captured variable 'name' of item 0 of attribute 'made_by' of captured variable 'envs' 'run 0'
-= All of item 0 of attribute 'made_by' of captured variable 'envs' is compared
 ### two functions that capture lists
 step = jax.jit(lambda f, g, x: f(x) + g(x), static_argnums=(0, 1))
 def make(rates): return lambda x: x * rates[0]
