@@ -126,6 +126,8 @@ array that the program keeps the memory of | mask | \
     mask = np.array([True, False, True]); step = lambda x: jnp.where(mask, x, 0) | mask.fill(False)
 array of a dtype that JAX converts | weights | \
     weights = np.ones(3); step = lambda x: x * weights | weights.fill(2.0)
+item beside one that no code names | config['lr'] | \
+    step = lambda x: config["lr"] * x | config.update(lr=0.5, name="b")
 helper that is defined again | helper | step = lambda x: helper(x) | helper = lambda x: 3 * x
 global that a helper reads | rate | \
     step = jax.value_and_grad(lambda x: read_rate(x).sum()) | rate = 2.0
