@@ -208,6 +208,12 @@ for _ in range(2): state = step(state)
 step = jax.pmap(functools.partial(lambda k, x: k * x, 2.0))
 for dtype in (jnp.float32, jnp.bfloat16): step(jnp.ones((1, 2), dtype))
 = x: dtype: float32[1,2] -> bfloat16[1,2]
+### a parallel map of a method
+class Agent:
+    def step(self, x): return x
+step = jax.pmap(Agent().step)
+for dtype in (jnp.float32, jnp.bfloat16): step(jnp.ones((1, 2), dtype))
+= x: dtype: float32[1,2] -> bfloat16[1,2]
 ### a parallel map of functions that are made again
 for _ in range(2): jax.pmap(lambda x: x)(jnp.ones(1))
 = the function itself: function
