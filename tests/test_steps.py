@@ -88,23 +88,6 @@ def test_twenty_rebuilt_optimizers_are_one_trace_and_one_compile(name, wrap):
     assert (count.traces, count.compiles) == (1, 1)
 
 
-def test_a_spec_can_be_carried_through_scan_vmap_and_eval_shape():
-    optim, params = canonopt.adam(1e-3), {"w": jnp.ones((2, 3))}
-
-    def body(carry, _):
-        optim, opt_state = carry
-        _, opt_state = optim.update(params, opt_state, params)
-        return (optim, opt_state), None
-
-    (carried, _), _ = jax.lax.scan(body, (optim, optim.init(params)), length=3)
-    assert carried is optim
-    states = jax.vmap(lambda optim, params: optim.init(params), in_axes=(None, 0))(optim, params)
-    assert states[0].mu["w"].shape == (2, 3)
-    shapes = jax.eval_shape(lambda optim, params: (optim, optim.init(params)), optim, params)
-    assert shapes[0] is optim
-    assert jax.tree.leaves(optim) == []
-
-
 def lowered(jitted, *args, platform):
     return jitted.trace(*args).lower(lowering_platforms=(platform,)).as_text()
 

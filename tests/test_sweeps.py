@@ -31,13 +31,6 @@ def chain(peak):
     return canonopt.chain(canonopt.clip_by_global_norm(1.0), canonopt.adamw(schedule, b2=0.99))
 
 
-def test_arrays_stay_as_they_are():
-    for array in (jnp.float32(0.1), jnp.asarray(0.1), np.asarray(0.1), jnp.ones(3)):
-        assert canonopt.dynamic(array) is array
-    strong = canonopt.dynamic(np.float32(0.1))
-    assert isinstance(strong, jax.Array) and not strong.weak_type
-
-
 # --- by path --------------------------------------------------------------------------------------
 
 

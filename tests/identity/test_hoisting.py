@@ -1,6 +1,5 @@
 """`hoist` and `canonicalize`: one object for callables that do the same, never for others."""
 
-import abc
 import collections
 import copy
 import dataclasses
@@ -700,18 +699,6 @@ def test_other_instances_count_by_identity(kind):
     assert hoist(one) is one
     for build in (captured, lambda value: value.__call__, functools.partial):
         assert hoist(build(one)) is hoist(build(one)) is not hoist(build(other))
-
-
-class Abstract(abc.ABC, flax.linen.Module):
-    size: int = 4
-
-    def scaled(self, x):
-        return x * 2
-
-
-def test_a_method_of_an_abstract_linen_module_counts_by_value():
-    first = hoist(Abstract().scaled, strict=True)
-    assert first is hoist(Abstract().scaled) is not hoist(Abstract(5).scaled)
 
 
 class Wide(flax.linen.Module):

@@ -3,7 +3,6 @@
 import copy
 import functools
 import gc
-import multiprocessing
 import pickle
 import threading
 
@@ -110,22 +109,6 @@ def test_every_spec_survives_copies_and_pickles(name):
 def test_factories_and_their_specs_survive_pickles(value):
     assert pickle.loads(pickle.dumps(value)) is value
     assert cloudpickle.loads(cloudpickle.dumps(value)) is value
-
-
-def _is_the_same_here(spec):
-    rebuilt = canonopt.chain(
-        canonopt.clip(1.0), canonopt.adam(canonopt.linear_schedule(1e-3, 0.0, 9))
-    )
-    return spec is rebuilt, spec
-
-
-@pytest.mark.slow
-def test_specs_are_the_same_object_in_a_spawned_process():
-    spec = canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.linear_schedule(1e-3, 0.0, 9)))
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        same_there, back = pool.apply(_is_the_same_here, (spec,))
-    assert same_there
-    assert back is spec
 
 
 # --- starting over ----------------------------------------------------------------------------

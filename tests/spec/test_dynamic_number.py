@@ -289,7 +289,10 @@ def test_a_number_is_given_back_as_it_was(number):
     assert repr(canonopt.dynamic([number] * 2)) == f"canonopt.dynamic([{number!r}, {number!r}])"
 
 
-@pytest.mark.parametrize("value", [jnp.ones(2), np.ones(2), canonopt.dynamic(0.1)])
+ARRAYS = [jnp.float32(0.1), jnp.asarray(0.1), np.asarray(0.1), jnp.ones(2), np.ones(2)]
+
+
+@pytest.mark.parametrize("value", [*ARRAYS, canonopt.dynamic(0.1)])
 def test_what_is_traced_already_stays_as_it_is(value):
     assert canonopt.dynamic(value) is value
     optim = canonopt.dynamic(canonopt.adam(value), "lr")
@@ -351,6 +354,8 @@ def test_a_number_keeps_its_value_and_its_type_elsewhere_and_causes_no_trace(tak
 
 @pytest.mark.parametrize("take", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_a_number_of_numpy_stays_strongly_typed_elsewhere(take):
+    single = canonopt.dynamic(np.float32(0.1))
+    assert isinstance(single, jax.Array) and not single.weak_type
     number, array = np.float64(0.1), jnp.ones(2, jnp.bfloat16)
     optim = take(canonopt.sgd(canonopt.dynamic(number)))
     rate = optim.learning_rate

@@ -218,13 +218,6 @@ def test_placement_stays(apply):
     assert not any(leaf.committed for leaf in jax.tree.leaves(after))
 
 
-def test_a_donated_model_is_reused():
-    params = mixed()
-    after = jax.jit(canonopt.apply_updates, donate_argnums=0)(params, UPDATES)
-    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(params))
-    assert_same_bits(after, canonopt.apply_updates(mixed(), UPDATES))
-
-
 # --- updates that do not match ------------------------------------------------------------------
 
 

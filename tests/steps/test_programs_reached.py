@@ -106,7 +106,7 @@ def made(w):
         return x * scale + 0 * w.sum()
     return step
 for i in range(2): yield jit(made(xs + i))(x)
-### special methods that are no functions
+### special methods and properties
 class Mapped(eqx.Module):
     w: Any
     __call__ = eqx.filter_vmap(in_axes=(None, 0))(scaled)
@@ -121,8 +121,36 @@ mapped, jitted, bound = Mapped(jnp.ones(())), Jitted(), Bound()
 xs -> mapped(x)
 xs -> jitted(x)
 xs -> bound(x)
+class Scaled(property):
+    def __get__(self, instance, owner=None): return rate * super().__get__(instance, owner)
+class ScaledMethod(staticmethod):
+    def __get__(self, instance, owner=None):
+        method = super().__get__(instance, owner)
+        return lambda: rate * method()
+class Settings:
+    size = Scaled(lambda self: 2.0)
+    depth = ScaledMethod(lambda: 3.0)
+settings = Settings()
+-> x * settings.size
+-> x * settings.depth()
+class Stub:
+    def __getattribute__(self, name): return rate
+stub = Stub()
+-> x * stub.lr
+class Copied:
+    def __new__(cls):
+        made = object.__new__(cls)
+        made.rate = rate
+        return made
+    def __getstate__(self): ...
+one = Copied()
+-> x * copy.copy(one).rate
+class Model:
+    def call(self, x): return x * rate
+model, modules = Model(), [unittest.mock]
+-> (modules, model.call(x))[1]
 ~ rate = 5.0
-### methods that flax calls
+### functions that libraries call
 class Dense(nn.Module):
     @nn.compact
     def encode(self, x): return nn.Dense(2)(x) * rate
@@ -135,23 +163,19 @@ dense, cell = Dense(), nn.RNN(Cell())
 params = dense.init(jax.random.key(0), jnp.ones((1, 3)), method="encode")
 jnp.ones((1, 3)) -> dense.apply(params, x, method="encode")
 jnp.ones((2, 3)) -> cell.apply({}, x)
-~ rate = 5.0
-### a converter of equinox
 class Converted(eqx.Module):
     w: Any = eqx.field(converter=lambda w: w * rate)
 -> Converted(x).w
-~ rate = 5.0
-### a class that NumPy takes for a dtype
-class Precision: dtype = np.dtype("float16")
--> x.astype(Precision)
-~ Precision.dtype = np.dtype("float32")
-### functions of a registered node
 class Box:
     def __init__(self, value): self.value = value
 jax.tree_util.register_pytree_node(Box, lambda b: ((b.value * rate,), None), lambda _, c: Box(*c))
 box = Box(2.0)
 -> x * jax.tree.leaves(box)[0]
 ~ rate = 5.0
+### a class that NumPy takes for a dtype
+class Precision: dtype = np.dtype("float16")
+-> x.astype(Precision)
+~ Precision.dtype = np.dtype("float32")
 ### attributes of linen modules that are no fields
 class Scaled(nn.Module):
     def __post_init__(self):
@@ -254,20 +278,6 @@ def fit(make):
     return jit(lambda x: x * space.w * (2.0 if held == space.call else 1.0))(xs)
 makers = (lambda s: functools.partial(len, s)), (lambda s: jax.tree_util.Partial(len, s))
 yield from map(fit, (*makers, lambda s: jax.jit(lambda x: x * s.w)))
-### subclasses of descriptors
-class Scaled(property):
-    def __get__(self, instance, owner=None): return rate * super().__get__(instance, owner)
-class ScaledMethod(staticmethod):
-    def __get__(self, instance, owner=None):
-        method = super().__get__(instance, owner)
-        return lambda: rate * method()
-class Settings:
-    size = Scaled(lambda self: 2.0)
-    depth = ScaledMethod(lambda: 3.0)
-settings = Settings()
--> x * settings.size
--> x * settings.depth()
-~ rate = 5.0
 ### functions that are set on an object of jax
 @custom_vmap
 def solve(x): return x
@@ -467,16 +477,6 @@ yield from fit(lambda f: setattr(f, "__defaults__", (2.0,)))
 yield from fit(lambda f: f.items.append(1))
 yield from fit(lambda f: f.named.update(c=2))
 yield from fit(lambda f: f.named.update(a=f.named.pop("a")))
-### an attribute of a function that the body counts up
-def fit():
-    def f(array=xs): return array
-    f.calls = 0
-    def step(x):
-        f.calls += 1
-        return x * f() * f.calls
-    return jit(step)(x), f.calls
-yield fit()
-yield fit()
 ### what leads back to itself
 array, items = xs, [xs]
 items.append(items)
@@ -590,12 +590,6 @@ layer = Linear()
 -> x * len(type(layer).__name__)
 ~ Linear.__bases__ = (Other,)
 ~ Linear.__name__ = "One"
-### a module with an object that has every attribute
-class Model:
-    def call(self, x): return x * rate
-model, modules = Model(), [unittest.mock]
--> (modules, model.call(x))[1]
-~ rate = 5.0
 ### a cache that returns what may change
 @functools.cache
 def settings(): return {"rate": rate}
@@ -655,10 +649,16 @@ def fit(array):
         return x * found
     return jit(total)(x)
 yield from map(fit, (xs, xs + 1))
-### hidden names in strings
+### names in strings, and objects that are built while traced
 names_of = operator.attrgetter("__globals__")
 -> x * getattr(scaled, "__globals__")["rate"]
 -> x * names_of(scaled)["rate"]
+held = Built()
+-> x * Built().rate
+-> x * held.make().rate
+-> x * held.again().rate
+-> x * (lambda: type(held)())().rate
+-> x * (lambda: held.__class__())().rate
 ~ rate = 5.0
 ### names in builtins
 builtins.name_of_a_test = 2.0
@@ -725,12 +725,6 @@ class Rates(list, enum.Enum):
     SLOW = [1.0]
 -> x * Rates.SLOW[0]
 ~ Rates.SLOW[0] = 5.0
-### an object that answers every name
-class Stub:
-    def __getattribute__(self, name): return rate
-stub = Stub()
--> x * stub.lr
-~ rate = 5.0
 ### a value that becomes an alias of a member
 class Act(enum.Enum):
     RELU, TANH = "relu", "tanh"
@@ -780,14 +774,6 @@ def fit(rate, one, other):
     one["rate"] = rate
     return step(Box(xs, one)).w, step(Box(xs, other)).w, step(Box(xs, other)).config is other
 yield from (fit(rate, {"rate": 0.5}, {"rate": 0.5}) for rate in (0.5, 0.25, 0.25))
-### objects that are built while traced
-held = Built()
--> x * Built().rate
--> x * held.make().rate
--> x * held.again().rate
--> x * (lambda: type(held)())().rate
--> x * (lambda: held.__class__())().rate
-~ rate = 5.0
 ### equal tuples
 def fit(one, two): return jit(lambda x: x * (2.0 if operator.is_(one, two) else 3.0))(x)
 pair = (1, 2)
@@ -924,16 +910,6 @@ for i in range(10):
     held.append((objects, [object() for _ in range(i)]))
     expected = functools.reduce(lambda y, one: y * one.rate + 1, set(objects), x)
     yield (fit(objects) == expected).item()
-### an object that is copied by its class
-class Copied:
-    def __new__(cls):
-        made = object.__new__(cls)
-        made.rate = rate
-        return made
-    def __getstate__(self): ...
-one = Copied()
--> x * copy.copy(one).rate
-~ rate = 5.0
 ### what a class says to libraries
 class Text(json.JSONEncoder): item_separator = ","
 class Weight:

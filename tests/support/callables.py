@@ -1,5 +1,6 @@
 """Callables of each kind: `KINDS` makes them from a number, `HOLDING` from any value."""
 
+import abc
 import dataclasses
 import functools
 import types
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import flax.linen
 import jax
 import jax.numpy as jnp
 import jax.tree_util as jtu
@@ -142,6 +144,13 @@ class Frozen(Scaling):
     k: Any
 
 
+class Linen(abc.ABC, flax.linen.Module):
+    k: Any
+
+    def scaled(self, x):
+        return self.k * x
+
+
 def on_device(index):
     return SingleDeviceSharding(jax.devices()[index])
 
@@ -161,6 +170,7 @@ KINDS |= {
     "a method of a module": lambda k: Scale(k).apply,
     "a method of a module with a closure": lambda k: Holder(a_lambda(k)).__call__,
     "a method of a frozen dataclass": lambda k: Frozen(k).apply,
+    "a method of an abstract linen module": lambda k: Linen(k).scaled,
     "a class method": lambda k: Frozen.of_class,
     "a module": Scale,
     "a module with a closure": lambda k: Holder(a_lambda(k)),
