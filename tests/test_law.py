@@ -217,6 +217,9 @@ HOISTED = {
 }
 SPECS = {
     "mask": lambda t: canonopt.masked(canonopt.sgd(0.1), lambda params: bool(t.scale)),
+    "dynamic mask": lambda t: canonopt.masked(
+        canonopt.sgd(canonopt.dynamic(0.1)), lambda params: bool(t.scale)
+    ),
     "schedule": lambda t: canonopt.sgd(lambda count, scale=t.scale: 0.1),
     "method": lambda t: canonopt.masked(canonopt.adam(0.123), t.is_array),
 }

@@ -34,6 +34,7 @@ import canonopt
 from canonopt import canonicalize, errors, hoist, hoisted_field
 from canonopt._identity.hoisting import _callables
 
+from ..support import callables
 from ..support.callables import (
     HOLDING,
     KINDS,
@@ -47,10 +48,7 @@ from ..support.callables import (
     a_nested_function,
     captured,
     captured_call,
-    captured_twice_over,
     custom_jvp,
-    in_a_default,
-    in_a_keyword_default,
     of_a_module,
     on_device,
     outcome,
@@ -59,7 +57,7 @@ from ..support.callables import (
     with_option,
 )
 from ..support.counting import counted
-from ..support.generated import named_texts
+from ..support.generated import named_texts, rows
 from ..support.values import LOOKALIKES, Pair, bits, same
 
 # --- kinds of callables -----------------------------------------------------------------------
@@ -284,24 +282,15 @@ def test_what_is_captured_is_changed_in_place(name, holding):
     assert hoist(HOLDING[holding](one)) is not hoisted[0]
 
 
-# The parts of a function that can be replaced: how it is made, and how a part is replaced.
-REPLACEMENTS: dict[str, tuple[Callable[[], Callable], Callable[[Any], Any]]] = {
-    "code": (lambda: captured(1), lambda f: setattr(f, "__code__", captured_call(f).__code__)),
-    "defaults": (lambda: in_a_default(1), lambda f: setattr(f, "__defaults__", (2,))),
-    "keyword defaults": (
-        lambda: in_a_keyword_default(1),
-        lambda f: setattr(f, "__kwdefaults__", {"value": 2}),
-    ),
-    "a keyword default": (
-        lambda: in_a_keyword_default(1),
-        lambda f: f.__kwdefaults__.update(value=2),
-    ),
-    "a cell": (lambda: captured(1), lambda f: setattr(f.__closure__[0], "cell_contents", 2)),
-    "a cell of a captured function": (
-        lambda: captured_twice_over(1),
-        lambda f: setattr(f.__closure__[0].cell_contents.__closure__[0], "cell_contents", 2),
-    ),
-}
+# The parts of a function `f` that can be replaced: how it is made, and how a part is replaced.
+REPLACEMENTS = rows("""
+captured(1) | f.__code__ = captured_call(f).__code__
+in_a_default(1) | f.__defaults__ = (2,)
+in_a_keyword_default(1) | f.__kwdefaults__ = {"value": 2}
+in_a_keyword_default(1) | f.__kwdefaults__.update(value=2)
+captured(1) | f.__closure__[0].cell_contents = 2
+captured_twice_over(1) | f.__closure__[0].cell_contents.__closure__[0].cell_contents = 2
+""")
 WITHIN: dict[str, Callable[[Callable], Callable]] = {
     "itself": lambda f: f,
     "a partial": functools.partial,
@@ -312,22 +301,22 @@ WITHIN: dict[str, Callable[[Callable], Callable]] = {
 
 
 @pytest.mark.parametrize("within", WITHIN)
-@pytest.mark.parametrize("name", REPLACEMENTS)
-def test_parts_of_the_original_are_replaced(name, within):
+@pytest.mark.parametrize(("made", "change"), REPLACEMENTS)
+def test_parts_of_the_original_are_replaced(made, change, within):
     def called(function):
         return (function.fn if isinstance(function, Holder) else function)()
 
-    build, replace = REPLACEMENTS[name]
-    function = build()
+    function = eval(made, vars(callables))
     original = WITHIN[within](function)
     hoisted = hoist(original)
     assert called(hoisted) == 1
-    replace(function)
+    exec(change, vars(callables), {"f": function})
     # It still does what the original does. A new function like the earlier original is another
     # object.
     assert outcome(called, hoisted) == outcome(called, original) != "1"
-    assert hoist(WITHIN[within](build())) is not hoisted
-    assert called(hoist(WITHIN[within](build()))) == 1
+    again = hoist(WITHIN[within](eval(made, vars(callables))))
+    assert again is not hoisted
+    assert called(again) == 1
     assert outcome(called, hoist(original)) == outcome(called, original)
 
 

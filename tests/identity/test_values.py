@@ -103,18 +103,6 @@ def test_subclasses_of_containers_and_attributes_on_a_tuple_count_by_identity():
     assert key(optax.identity()) == key(optax.identity())
 
 
-def test_arrays_are_never_compared():
-    for array in (jnp.ones(2), np.ones(2), jax.random.key(0), np.array(1.0), jnp.float32(1)):
-        with pytest.raises(HoldsArray):
-            read((), (array,))
-        with pytest.raises(HoldsArray):
-            read((), ({"a": [array]},))
-        with pytest.raises(HoldsArray):
-            read((), (Module(array, 1),))
-        assert key(array, captured=True) == key(array, captured=True)
-    assert key(jnp.ones(2), captured=True) != key(jnp.ones(2), captured=True)
-
-
 def test_dtypes_are_one_parameter_whatever_the_spelling():
     specs = [
         canonopt.adam(1e-3, mu_dtype=dtype)

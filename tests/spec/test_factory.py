@@ -166,24 +166,6 @@ def test_the_fast_path_merges_as_the_slow_one(a, b):
         assert (canonopt.scale(step_size=a) is canonopt.scale(step_size=b)) == same(a, b)
 
 
-@pytest.mark.parametrize("name", [n for n in WITHOUT_WARNING if n not in catalogue.SCHEDULES])
-def test_a_spec_first_built_inside_a_trace_is_good_outside(name):
-    spec = build(name, canonopt)
-    built = []
-
-    @jax.jit
-    def trace(x):
-        given = spec._factory.signature.differing(spec.parameters())
-        built.append(spec._factory.build(given, spec.parameters()))
-        return x
-
-    with jax.check_tracer_leaks():
-        trace(1.0)
-    params = catalogue.parameters(name)
-    assert bits(built[0].init(params)) == bits(spec.init(params))
-    jax.eval_shape(catalogue.step_for(name), built[0], params, spec.init(params), catalogue.batch())
-
-
 # No spec that another test has built is found for one of these rates.
 UNUSED = itertools.count(0.5)
 

@@ -17,6 +17,7 @@ from canonopt import errors
 from canonopt._steps.leaves import struct_of
 
 from ..support import catalogue
+from ..support.generated import rows
 from ..support.placements import KINDS, OPTIMIZERS, build, mesh, prepared
 
 
@@ -67,28 +68,22 @@ def test_keyword_arguments_and_auxiliary_results():
     assert optax.tree.get(opt_state, "mu")["w"].shape == (2,)
 
 
-@pytest.mark.parametrize(
-    ("loss", "has_aux", "message"),
-    [
-        (lambda m, x: m(x), False, "must return a float scalar, but it returned f32[4,3]"),
-        (lambda m, x: (loss_fn(m, x), 1), False, "or pass has_aux=True if loss_fn returns a pair"),
-        (
-            lambda m, x: (m(x), 1),
-            True,
-            "With has_aux=True, loss_fn must return a pair of a float scalar",
-        ),
-        (loss_fn, True, "returned f32[]. Return (loss, aux) with a scalar loss, as jnp.mean(...) "),
-        (
-            lambda m, x: 1j * loss_fn(m, x),
-            False,
-            "must return a float scalar, but it returned c64[]",
-        ),
-        (lambda m, x: jnp.int32(1), False, "must return a float scalar, but it returned i32[]"),
-    ],
-)
-def test_a_loss_that_is_no_scalar(loss, has_aux, message):
+# What a loss returns, whether it is said to return a pair, and what is said of it.
+LOSSES = """
+m(x) |  | must return a float scalar, but it returned f32[4,3]
+(loss_fn(m, x), 1) |  | or pass has_aux=True if loss_fn returns a pair
+(m(x), 1) | has_aux | With has_aux=True, loss_fn must return a pair of a float scalar
+loss_fn(m, x) | has_aux | returned f32[]. Return (loss, aux) with a scalar loss, as jnp.mean(...)
+1j * loss_fn(m, x) |  | must return a float scalar, but it returned c64[]
+jnp.int32(1) |  | must return a float scalar, but it returned i32[]
+"""
+
+
+@pytest.mark.parametrize(("returned", "has_aux", "message"), rows(LOSSES))
+def test_a_loss_that_is_no_scalar(returned, has_aux, message):
+    loss = eval(f"lambda m, x: {returned}", globals())
     with pytest.raises(errors.LossError, match=re.escape(message)):
-        canonopt.grads_like(model(), loss, X, has_aux=has_aux)
+        canonopt.grads_like(model(), loss, X, has_aux=bool(has_aux))
 
 
 def test_a_model_of_which_no_leaf_gets_a_gradient():

@@ -8,13 +8,11 @@ import dataclasses
 import functools
 import gc
 import inspect
-import itertools
 import operator
 import pickle
 import threading
 import types
 import typing
-import weakref
 
 import attrs
 import equinox as eqx
@@ -224,31 +222,6 @@ yield outcome(jit(lambda x: {"a": x, "b": "text"}), 1.0)[:2]
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gives_and_raises_what_jax_jit_does(name):
     agreed(fits(SETUP, PROGRAMS[name][1]))
-
-
-NUMBERS = itertools.count()
-
-
-@BOTH
-@pytest.mark.parametrize("is_made_again", [True, False])
-def test_a_log_counts_each_shape_once(jit, is_made_again):
-    number = next(NUMBERS)  # else the program of another case is found
-
-    def make():
-        def counted_by_shape(x):
-            return x * number
-
-        return jit(counted_by_shape)
-
-    jitted = make()
-    with canonopt.compile_log() as log:
-        for size in (2, 2, 3):
-            (make() if is_made_again else jitted)(np.ones(size, np.float32))
-    found = log["counted_by_shape"]
-    assert (found.traces, found.compiles, found.is_expected) == (2, 2, True)
-    (cause,) = found.causes()
-    assert cause.what == "was traced and compiled"
-    assert str(cause.changes[0]) == "x: shape: float32[2] -> float32[3]"
 
 
 def test_calls_of_each_shape_leave_python_out():
@@ -681,22 +654,6 @@ def test_finds_the_program_after_the_garbage_collector_took_the_spec(make):
             fit_with(make())
             gc.collect()
     assert log["step"].traces == log["step"].compiles == 1
-
-
-@pytest.mark.parametrize("rate", [0.1, canonopt.dynamic(0.1)], ids=repr)
-@pytest.mark.parametrize("also", [None, iter(())], ids=["read in full", "not comparable"])
-def test_a_program_keeps_nothing_that_a_spec_holds(rate, also):
-    model = Frozen(jnp.ones(3))
-    reference = weakref.ref(model)
-
-    def fit(model):
-        fit_with(canonopt.adamw(rate, mask=lambda params, also=also: model is not None))
-
-    for _ in range(2):
-        fit(model)
-    del model
-    gc.collect()
-    assert reference() is None
 
 
 @pytest.mark.parametrize("inner", [jax.jit, canonopt.jit, canonopt.filter_jit])
