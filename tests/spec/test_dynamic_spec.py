@@ -242,19 +242,3 @@ def test_a_spec_whose_values_have_been_taken_out_is_not_run(rest, use):
     with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)) as raised:
         use(rest)
     assert raised.value.path in ("learning_rate", "learning_rate.value")
-
-
-def test_a_partitioned_spec_is_one_trace_for_many_values():
-    """`eqx.filter_jit` takes the arrays out of its arguments, and hashes what is left."""
-
-    def step(arrays, rest, params):
-        return updates_of(eqx.combine(arrays, rest), params)
-
-    step, count = counted(step, eqx.filter_jit)
-    build = lambda value: canonopt.sgd(canonopt.dynamic(value))  # noqa: E731
-    scheduled = lambda value: canonopt.sgd(Constant(canonopt.dynamic(value)))  # noqa: E731
-    for make in (build, scheduled):
-        for value in (0.1, 0.2, 0.3):
-            arrays, rest = eqx.partition(make(value), eqx.is_array)
-            np.testing.assert_allclose(step(arrays, rest, PARAMS)["w"], -value, rtol=1e-6)
-    assert (count.traces, count.compiles) == (2, 2)

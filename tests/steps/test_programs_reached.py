@@ -445,12 +445,6 @@ def fit(one):
         return x
     return jit(step)(x), one.kept is first
 yield from map(fit, (Plain(), Plain()))
-### a set that the body fills
-w = jnp.float32(2.0)
-def fit(seen):
-    def step(x): return x * w * len([k for k in "aba" if not (k in seen or seen.add(k))])
-    return jit(step)(x), len(seen)
-yield from map(fit, (set(), set()))
 ### containers that the body changes
 def fit(array):
     items, named = [array], {"a": array}
