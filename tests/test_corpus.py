@@ -9,7 +9,6 @@ a variable of the module and stay as they are.
 
 import argparse
 import dataclasses
-import enum
 import functools
 import itertools
 import math
@@ -31,7 +30,7 @@ import numpy as np
 import optax
 import pytest
 from flax import nnx
-from jax.sharding import AxisType, NamedSharding
+from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
@@ -41,14 +40,10 @@ from .support.generated import named_texts
 from .support.values import bits
 
 # The text of entries uses these.
-_USED = argparse, beartype, enum, flax, functools, jaxtyping, math, operator, re, types, nnx, optax
-_USED_IN_TYPES = NamedSharding, Array, Float, P
+_USED = argparse, beartype, flax, functools, jaxtyping, math, operator, re, types, nnx, optax
+_USED_IN_TYPES = Array, Float, P
 
 # --- the user's module --------------------------------------------------------------------------
-
-
-class Group(enum.Enum):
-    HEAD = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,9 +106,6 @@ TEXT = r'''
 re.purge()
 search = re.compile(r"kernel").search
 return lambda x: x * (search("kernel") is not None)
-### structure
-structure = jax.tree.structure({"a": 1, "b": (2, 3)})
-return lambda x: x * structure.num_leaves
 ### read only view of a dict, a new container each time
 decided = types.MappingProxyType({"kernel": True, "bias": False})
 return lambda x: x * decided["kernel"]
@@ -220,13 +212,7 @@ def cell_that_starts_lower():
 
 CONFIGS = {
     "function of a cell": (optax.sgd, cell_that_starts_lower, True),
-    "enum member": (lambda cfg: optax.sgd(cfg.value), lambda: Group.HEAD, True),
     "dict": (chain_of_dict, lambda: {"clip": 1.0, "trace": 0.9, "scale": -0.1}, True),
-    "sharding": (
-        lambda cfg: optax.sgd(cfg.mesh.size),
-        lambda: NamedSharding(one_device_mesh(), P()),
-        True,
-    ),
     "dict with attributes": (lambda cfg: optax.sgd(cfg.lr), lambda: AttributeDict(lr=0.1), False),
 }
 

@@ -111,9 +111,6 @@ def test_factories_and_their_specs_survive_pickles(value):
     assert cloudpickle.loads(cloudpickle.dumps(value)) is value
 
 
-# --- starting over ----------------------------------------------------------------------------
-
-
 def test_after_clearing_what_is_built_is_new_and_what_is_in_use_goes_on(restored_caches):
     def hoisted(factor):
         return canonopt.hoist(lambda x: factor * x)

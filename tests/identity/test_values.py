@@ -85,10 +85,7 @@ def test_the_order_in_which_a_set_iterates_counts():
     assert key({1}) != key(frozenset({1}))
 
 
-def test_subclasses_of_containers_and_attributes_on_a_tuple_count_by_identity():
-    class Mine(dict):
-        pass
-
+def test_subclasses_and_attributes_on_a_tuple_count_by_identity():
     class Point(tuple):
         _fields = ("x",)
 
@@ -97,8 +94,8 @@ def test_subclasses_of_containers_and_attributes_on_a_tuple_count_by_identity():
         transform.note = note
         return transform
 
-    for one, other in ((Mine(a=1), Mine(a=1)), (Point((1,)), Point((1,)))):
-        assert key(one) == key(one) != key(other)
+    one = Point((1,))
+    assert key(one) == key(one) != key(Point((1,)))
     assert key(noted("a")) != key(noted("b"))
     assert key(optax.identity()) == key(optax.identity())
 

@@ -218,9 +218,6 @@ def test_the_form_that_an_error_shows_can_be_read():
     assert canonopt.from_config(json.loads(form)) is canonopt.adam(0.001)
 
 
-# --- another version of Optax -----------------------------------------------------------------
-
-
 def test_what_another_version_wrote_is_read_with_the_defaults_of_this_one():
     data = canonopt.to_config(CHAIN)
     data["canonopt"]["optax"] = "0.2.7"
