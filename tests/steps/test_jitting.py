@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import canonopt
 from canonopt._identity import read_call, why_not_shared
@@ -408,6 +409,21 @@ def test_what_is_lowered_by_hand_compiles_once():
     step.lower(three).compile()
     step(three)
     assert compiles("lowered_by_hand") == 1
+
+
+@BOTH
+def test_a_result_that_brings_the_mesh_of_a_captured_array_is_no_new_trace(jit):
+    sharding = NamedSharding(Mesh(jax.devices(), ("data",)), PartitionSpec("data"))
+    data = jax.device_put(xs, sharding)
+
+    @jit
+    def step(x):
+        assert f"{data.shape}"  # makes a string, so that the array is no argument
+        return x + data.sum()
+
+    with canonopt.compile_log() as log:
+        step(step(step(three[0])))
+    assert (log["step"].traces, log["step"].compiles) == (1, 1)
 
 
 class Folds:
