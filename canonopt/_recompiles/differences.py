@@ -229,7 +229,15 @@ class Difference(Part):
             return texts[0], "another object, equal only to itself"
         if before.kind != "value" and before.code == after.code:
             return texts[0], f"another object made by the same code{after.made}"
+        if self.is_mutable:
+            return texts[0], f"another {before.type} that looks the same"
         return texts[0], "another value, not equal to the earlier one"
+
+    @property
+    def is_mutable(self) -> bool:
+        """Return True for containers that look the same. For these, canonopt compares objects."""
+        is_same = self.before.looks_like(self.after) and self.before.type == self.after.type
+        return self.is_static and is_same and self.after.type in ("list", "dict", "set")
 
     def narrowed(self) -> "list[Difference]":
         """Return the differences inside of a spec, a dataclass or a sequence, or else `[self]`."""

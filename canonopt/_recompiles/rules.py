@@ -244,6 +244,11 @@ RULES: list[Rule] = [
     ),
     # Static values.
     Rule(
+        lambda d: d.is_mutable and d.path != d.root,
+        "keep one {d.after.type} for {d.path}, or write a tuple: what can change is the same only "
+        "if it is one object",
+    ),
+    Rule(
         lambda d: d.is_static and d.path != d.root and re.match("['\"]", d.before.text),
         "give {d.path} one value: it is part of the program. Or pass only what the step reads of "
         "{d.root}",

@@ -66,6 +66,13 @@ def make():
 step = eqx.filter_jit(lambda flag: jnp.where(flag, 1.0, 2.0))
 step(jnp.asarray(True)), step(False)
 = hint: pass flag as an array of one dtype: jnp.asarray(flag, dtype)
+### a list in a static field of a model that is made again
+class Model(eqx.Module):
+    sizes: list = eqx.field(static=True)
+def make(): return canonopt.filter_jit(lambda model, x: x[:model.sizes[0]])
+[make()(Model([1]), jnp.ones(2)) for _ in range(2)]
+= model.sizes: static value: [1] -> another list that looks the same
+= hint: keep one list for model.sizes, or write a tuple: what can change is the same only if it is
 ### a number in a model that is trained
 class Model(eqx.Module):
     weight: jax.Array
