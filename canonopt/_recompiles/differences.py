@@ -236,7 +236,7 @@ class Difference(Part):
     @property
     def is_mutable(self) -> bool:
         """Return True for containers that look the same. For these, canonopt compares objects."""
-        is_same = self.before.looks_like(self.after) and self.before.type == self.after.type
+        is_same = self.before.looks_like(self.after) and not (self.visible or self.hidden)
         return self.is_static and is_same and self.after.type in ("list", "dict", "set")
 
     def narrowed(self) -> "list[Difference]":

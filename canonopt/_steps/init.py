@@ -20,6 +20,7 @@ from jax.extend.core import JaxprEqn, Literal, Var, jaxpr_as_fun
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from .._jax_internals.arrays import array_text
+from .._jax_internals.tracing import is_at_top_level
 from .._optax_compat import is_transformation
 from ..errors import LossError, NotATransformationError, PlacementError, UnsettledStateError
 from .leaves import (
@@ -401,7 +402,8 @@ def _make_sharded(
     if rest:
         shardings = [wanted[i].sharding for i in rest]
         # An `init` that is not jitted rounds after each operation. With this option, so does XLA.
-        options = {"xla_allow_excess_precision": False}
+        # JAX refuses options inside of a trace.
+        options = {"xla_allow_excess_precision": False} if is_at_top_level() else None
         computed = jax.jit(compute, out_shardings=shardings, compiler_options=options)(*params)
         for i, leaf in zip(rest, computed, strict=True):
             leaves[i] = as_type(leaf, wanted[i])
@@ -409,8 +411,8 @@ def _make_sharded(
 
 
 def _repeated(eqn: JaxprEqn) -> Literal | None:
-    """Return the constant that an operation repeats, as `jnp.zeros` does, else None."""
-    first = eqn.invars[0] if eqn.primitive.name == "broadcast_in_dim" else None
+    """Return the constant that an operation repeats or places, as `jnp.zeros` does, else None."""
+    first = eqn.invars[0] if eqn.primitive.name in ("broadcast_in_dim", "reshard") else None
     return first if isinstance(first, Literal) else None
 
 

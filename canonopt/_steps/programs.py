@@ -260,8 +260,8 @@ class Calls:
         if (self.is_plain and not self._by_kind) or is_debugging():
             return None, None
         try:
-            kind, avals = _kind_of(jitted, args, kwargs)
-            use = self._by_kind.get(kind)
+            kind = _kind_of(jitted, args, kwargs)
+            use = self._by_kind.get(kind) or self._by_kind.get(_without_meshes(kind))
         except (TypeError, ValueError):  # `jax.jit` raises its own error
             return None, None
         result = _UNTRACED if use is None else use(jitted, args, kwargs)
@@ -269,23 +269,18 @@ class Calls:
             return use, result
         if self.is_plain:
             return None, None
-        use, result = self._started(kind, avals, jitted, args, kwargs)
+        use, result = self._started(kind, jitted, args, kwargs)
         self.is_plain = use is None
         if use is None:
             self._by_kind.pop(kind, None)
         return use, result
 
     def _started(
-        self,
-        kind: Any,
-        avals: Any,
-        jitted: FunctionToJit,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, kind: Any, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
         """Do as `_looked_up` for the first call of a kind: find or trace a program, and run it."""
         __tracebackhide__ = True
-        _, structure, static, _ = kind
+        avals, structure, static, _ = kind
         fn, options = jitted.fn, jitted.options
         in_options = ((name, *jtu.tree_flatten(o)) for name, o in sorted(options.items()))
         beside = (*jitted.beside, structure, *static, *in_options)
@@ -347,7 +342,7 @@ class Calls:
         if result is not _UNTRACED:
             return use, result
         programs.discard(key, program)  # JAX has kept no trace
-        return self._started(kind, avals, jitted, args, kwargs) if is_shared else (None, None)
+        return self._started(kind, jitted, args, kwargs) if is_shared else (None, None)
 
     def jaxpr_of(self, jitted: FunctionToJit, args: tuple[Any, ...]) -> Any:
         """Return the jaxpr of the program that a call with these arguments has just run.
@@ -374,31 +369,26 @@ class Calls:
         self._last, self._steady, self.is_plain = None, None, True
 
 
-def _kind_of(
-    jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, tuple[Any, ...]]:
-    """Return the types, structure, static values and settings by which JAX finds a program.
-
-    Also returns the avals of the arguments. An array that is not committed may bring a mesh in its
-    aval, if it is a result of a function that captures an array on the mesh. JAX finds the same
-    program for it as for an array without a mesh.
-    """
+def _kind_of(jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the types, structure, static values and settings by which JAX finds a trace."""
     statics = jitted.statics | {i + len(args) for i in jitted.statics if type(i) is int and i < 0}
     given = (*enumerate(args), *sorted(kwargs.items()))
     static = tuple((place, type(arg), arg) for place, arg in given if place in statics)
     dynamic = [arg for place, arg in enumerate(args) if place not in statics]
     named = {name: arg for name, arg in kwargs.items() if name not in statics}
     leaves, structure = jtu.tree_flatten((dynamic, named))
-    avals = tuple(map(jax.typeof, leaves))
-    types = tuple(map(_as_found, leaves, avals))
-    return (types, structure, static, tracing_context()), avals
+    return tuple(map(jax.typeof, leaves)), structure, static, tracing_context()
 
 
-def _as_found(leaf: Any, aval: Any) -> Any:
-    sharding = getattr(aval, "sharding", None)
-    if sharding is None or sharding.mesh.empty or getattr(leaf, "committed", True):
-        return aval
-    return aval.update(sharding=None)
+def _without_meshes(kind: Any) -> Any:
+    """Return `kind` without the meshes in its types, by which JAX may find a program, too.
+
+    A result has the mesh of a captured array in its type, even if it is not committed. JAX runs the
+    program of an array without a mesh for it.
+    """
+    avals, *rest = kind
+    types = (aval.update(sharding=None) if hasattr(aval, "sharding") else aval for aval in avals)
+    return (tuple(types), *rest)
 
 
 Known = TypeVar("Known")

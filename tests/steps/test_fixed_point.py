@@ -139,12 +139,21 @@ def test_a_leaf_that_depends_on_no_parameter_is_on_the_mesh_too(optim, devices):
 )
 def test_a_second_state_on_a_mesh_compiles_nothing(optim):
     params = on_mesh()
-    first = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
+    params["scale"] = jax.device_put(jnp.ones(()), params["b"].sharding)
+    first = canonopt.init_like_grads(params, grads=params, optim=optim)
     with canonopt.no_recompiles():
-        second = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
+        second = canonopt.init_like_grads(params, grads=params, optim=optim)
     expected = optim.init(params)
     for state in (first, second):
         assert all(map(jnp.array_equal, jax.tree.leaves(state), jax.tree.leaves(expected)))
+
+
+def test_a_leaf_that_is_computed_on_a_mesh_inside_of_jit():
+    params = on_mesh()
+    optim = stateful(lambda params: jax.tree.map(jnp.sin, params), lambda state: state)
+    make = lambda: canonopt.init_like_grads(params, grads=params, optim=optim)  # noqa: E731
+    for leaf, known in zip(*map(jax.tree.leaves, (jax.jit(make)(), make())), strict=True):
+        np.testing.assert_allclose(leaf, known, rtol=1e-6)
 
 
 @pytest.mark.parametrize("value", [-0.0, np.nan, np.inf, 0.1])

@@ -22,7 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt._identity import read_call, why_not_shared
@@ -413,7 +414,7 @@ def test_what_is_lowered_by_hand_compiles_once():
 
 @BOTH
 def test_a_result_that_brings_the_mesh_of_a_captured_array_is_no_new_trace(jit):
-    sharding = NamedSharding(Mesh(jax.devices(), ("data",)), PartitionSpec("data"))
+    sharding = NamedSharding(Mesh(jax.devices(), ("data",)), P("data"))
     data = jax.device_put(xs, sharding)
 
     @jit
@@ -421,9 +422,21 @@ def test_a_result_that_brings_the_mesh_of_a_captured_array_is_no_new_trace(jit):
         assert f"{data.shape}"  # makes a string, so that the array is no argument
         return x + data.sum()
 
+    def counting(w, x):
+        nonlocal traces
+        traces += 1
+        return w * x
+
+    traces, zero, counting = (
+        0,
+        jax.device_put(jnp.zeros(()), NamedSharding(sharding.mesh, P())),
+        jit(counting),
+    )
     with canonopt.compile_log() as log:
-        step(step(step(three[0])))
-    assert (log["step"].traces, log["step"].compiles) == (1, 1)
+        result = step(step(step(three[0])))
+        assert not result.committed
+        counting(zero, zero), counting(zero, result)
+    assert (log["step"].traces, log["step"].compiles, traces) == (1, 1, 1)
 
 
 class Folds:
