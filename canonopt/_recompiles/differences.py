@@ -229,13 +229,13 @@ class Difference(Part):
             return texts[0], "another object, equal only to itself"
         if before.kind != "value" and before.code == after.code:
             return texts[0], f"another object made by the same code{after.made}"
-        if self.is_mutable:
+        if self.is_container_made_again:
             return texts[0], f"another {before.type} that looks the same"
         return texts[0], "another value, not equal to the earlier one"
 
     @property
-    def is_mutable(self) -> bool:
-        """Return True for containers that look the same. For these, canonopt compares objects."""
+    def is_container_made_again(self) -> bool:
+        """Return True for two containers that look the same: canonopt compares the objects."""
         is_same = self.before.looks_like(self.after) and not (self.visible or self.hidden)
         return self.is_static and is_same and self.after.type in ("list", "dict", "set")
 

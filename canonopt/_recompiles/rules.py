@@ -244,7 +244,7 @@ RULES: list[Rule] = [
     ),
     # Static values.
     Rule(
-        lambda d: d.is_mutable and d.path != d.root,
+        lambda d: d.is_container_made_again and d.path != d.root,
         "keep one {d.after.type} for {d.path}, or write a tuple: what can change is the same only "
         "if it is one object",
     ),

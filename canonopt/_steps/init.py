@@ -380,14 +380,13 @@ def _make_sharded(
     other leaves, and each call compiles it.
     """
     jaxpr = init.jaxpr.jaxpr
-    given = dict(zip(jaxpr.invars, params, strict=True))
-    constants = {eqn.outvars[0]: constant for eqn in jaxpr.eqns if (constant := _repeated(eqn))}
+    known: dict[Var, Any] = dict(zip(jaxpr.invars, params, strict=True))
+    known |= {eqn.outvars[0]: found for eqn in jaxpr.eqns if (found := _repeated(eqn))}
     leaves, rest = [], []
     for i, (var, type_) in enumerate(zip(jaxpr.outvars, wanted, strict=True)):
-        leaf = given.get(var) if isinstance(var, Var) else None
-        constant = constants.get(var) if isinstance(var, Var) else var
-        if constant is not None:
-            number = np.asarray(constant.val, constant.aval.dtype)
+        leaf = known.get(var) if isinstance(var, Var) else var
+        if isinstance(leaf, Literal):
+            number = np.asarray(leaf.val, leaf.aval.dtype)
             with jax.transfer_guard("allow"):  # the user asks for no transfer
                 leaf = jax.lax.full(type_.shape, number, number.dtype, sharding=type_.sharding)
             leaf = as_type(leaf, type_)

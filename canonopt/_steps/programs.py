@@ -261,7 +261,9 @@ class Calls:
             return None, None
         try:
             kind = _kind_of(jitted, args, kwargs)
-            use = self._by_kind.get(kind) or self._by_kind.get(_without_meshes(kind))
+            use = self._by_kind.get(kind)
+            if use is None and self._by_kind:
+                use = self._by_kind.get(_without_meshes(kind))
         except (TypeError, ValueError):  # `jax.jit` raises its own error
             return None, None
         result = _UNTRACED if use is None else use(jitted, args, kwargs)

@@ -427,11 +427,8 @@ def test_a_result_that_brings_the_mesh_of_a_captured_array_is_no_new_trace(jit):
         traces += 1
         return w * x
 
-    traces, zero, counting = (
-        0,
-        jax.device_put(jnp.zeros(()), NamedSharding(sharding.mesh, P())),
-        jit(counting),
-    )
+    traces, counting = 0, jit(counting)
+    zero = jax.device_put(jnp.zeros(()), NamedSharding(sharding.mesh, P()))
     with canonopt.compile_log() as log:
         result = step(step(step(three[0])))
         assert not result.committed
