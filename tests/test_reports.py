@@ -9,17 +9,15 @@ import pytest
 
 import tools.doctor_score as doctor_score
 
-from .reports import MISSED, SCRIPTS, UNSEEN
+from .reports import MISSED, SCRIPTS
 from .reports.score import score
 from .support.doctor import doctored
 
 pytestmark = pytest.mark.usefixtures("restored_caches")
 
 PAGE = doctor_score.PAGE.read_text(encoding="utf-8")
-# What is said of known scripts, then of unseen ones.
-KNOWN_PART, _, UNSEEN_PART = PAGE.partition(doctor_score.UNSEEN_HEADING)
-FINE = [script for script in (*SCRIPTS, *UNSEEN) if script.is_fine]
-REPORTS = [script for script in (*SCRIPTS, *UNSEEN) if not script.is_fine]
+FINE = [script for script in SCRIPTS if script.is_fine]
+REPORTS = [script for script in SCRIPTS if not script.is_fine]
 if jax.__version_info__ < (0, 10):  # which has no names for what is in the key of a call
     REPORTS = [script for script in REPORTS if "with mesh: context" not in script.differs]
 # Of these, loading or compiling takes seconds.
@@ -40,9 +38,8 @@ def test_the_score_of_a_report_is_the_recorded_one(script):
     found = score(script)
     assert found.is_as_expected, found.truth
     assert found.truth.results, "there are no numbers to compare"
-    if script in SCRIPTS:
-        is_missed = not found.is_right or not (script.is_expected or found.is_cured)
-        assert is_missed == (script.name in MISSED), found
+    is_missed = not found.is_right or not (script.is_expected or found.is_cured)
+    assert is_missed == (script.name in MISSED), found
     if f"jax {jax.__version__}," in PAGE:
         assert doctor_score.row(found) in PAGE.splitlines()
 
@@ -57,13 +54,12 @@ def test_nothing_is_found_fault_with_that_is_as_it_should_be(script):
 
 def test_the_page_has_each_script_once_and_no_other():
     names = re.findall(r"^\| \[(.*?)\]\(https://\S+\) \|", PAGE, re.MULTILINE)
-    assert sorted(names) == sorted(script.name for script in (*SCRIPTS, *UNSEEN))
-    assert len(REPORTS) >= 64 and len(FINE) >= 19
-    assert bool(UNSEEN_PART) == bool(UNSEEN)
+    assert sorted(names) == sorted(script.name for script in SCRIPTS)
+    assert len(REPORTS) >= 40 and len(FINE) >= 10
 
 
 def test_the_goals_are_reached():
-    rows = re.findall(r"^\| (\w.*?) \| (\d+) \| (\d+) \| \d+ % \|$", KNOWN_PART, re.MULTILINE)
+    rows = re.findall(r"^\| (\w.*?) \| (\d+) \| (\d+) \| \d+ % \|$", PAGE, re.MULTILINE)
     found = {name: int(right) / int(count) for name, right, count in rows}
     assert found["count, path and cause"] >= 0.95
     assert found["cured by a line to paste"] >= 0.9 and found["cured by either"] >= 0.9
@@ -71,7 +67,7 @@ def test_the_goals_are_reached():
 
 
 def test_each_script_has_a_report_and_a_truth():
-    for script in (*SCRIPTS, *UNSEEN):
+    for script in SCRIPTS:
         source = r"[\w.-]+/[\w.-]+/(issues|pull)/\d+|https://\S+"
         assert re.fullmatch(source, script.report), script.name
         assert script.source.count("# here") == 1, script.name
@@ -96,7 +92,7 @@ def _write(folder: Path, scripts):
 
 @pytest.mark.slow
 def test_the_command_says_the_same(tmp_path):
-    known = [s for s in REPORTS if s in SCRIPTS and s.name not in MISSED]
+    known = [s for s in REPORTS if s.name not in MISSED]
     scripts = [s for s in known if not (s.is_line or _HEAVY.search(s.body))]
     # A setting would be that of all scripts that come after, and a path has no number in `[i]`.
     scripts = [s for s in scripts if "config.update" not in s.body and "[i]" not in str(s.differs)]

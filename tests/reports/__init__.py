@@ -1,14 +1,14 @@
 """Scripts that recompile as public reports say, and a score of what the doctor says of them.
 
-`scripts.py` says what a script has, and `known.py` and `unseen.py` have the scripts. `measuring.py`
-runs a script without canonopt and under the doctor, and `score.py` compares the two with the truth.
+`scripts.py` says what a script has, and `earlier_sets.py` and `last_set.py` have the scripts.
+`measuring.py` runs a script without canonopt and under the doctor, and `score.py` compares the two
+with the truth.
 `python -m tools.doctor_score` writes `docs/doctor-score.md`.
 """
 
-from . import known as known
-from . import unseen as unseen
+from . import earlier_sets as earlier_sets
+from . import last_set as last_set
 from .scripts import SCRIPTS as SCRIPTS
-from .scripts import UNSEEN as UNSEEN
 
 # What the doctor does not get right, and why.
 MISSED: dict[str, str] = {

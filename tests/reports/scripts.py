@@ -89,12 +89,10 @@ class Script:
 
 
 SCRIPTS: list[Script] = []
-# Written, with their truth, by somebody who had not seen the rules for causes and advice.
-UNSEEN: list[Script] = []
 
 
-def add(scripts: list[Script], text: str) -> None:
-    """Add the scripts of a text."""
+def add(text: str) -> None:
+    """Add the scripts of a text to `SCRIPTS`."""
     assert text.strip().startswith("## "), "the first line names the package"
     for package_and_scripts in f"\n{text}".split("\n## ")[1:]:
         package, *parts = package_and_scripts.split("\n### ")
@@ -102,8 +100,8 @@ def add(scripts: list[Script], text: str) -> None:
             name, report, *lines = part.strip("\n").split("\n")
             head = [*itertools.takewhile(_FACT.match, lines)]
             body = "\n".join([*lines[len(head) :], ""])
-            assert name not in (other.name for other in (*SCRIPTS, *UNSEEN)), name
-            scripts.append(Script(package, name, report[2:], body, **_facts(head)))
+            assert name not in (other.name for other in SCRIPTS), name
+            SCRIPTS.append(Script(package, name, report[2:], body, **_facts(head)))
 
 
 _FACT = re.compile(r"# ?([-+]|\S+: |and by )")
