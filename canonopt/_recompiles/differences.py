@@ -235,7 +235,7 @@ class Difference(Part):
 
     @property
     def is_container_made_again(self) -> bool:
-        """Return True for two containers that look the same: canonopt compares the objects."""
+        """Return True for two containers that look the same but are compared by identity."""
         is_same = self.before.looks_like(self.after) and not (self.visible or self.hidden)
         return self.is_static and is_same and self.after.type in ("list", "dict", "set")
 
@@ -299,7 +299,7 @@ class Difference(Part):
 
     @property
     def function(self) -> Part:
-        """Return self; if its values look alike, the outermost differing function or optimizer."""
+        """Return the outermost differing function or optimizer if values look alike; else self."""
         if self.before.kind != "value" or self.visible is not None or self.is_object:
             return self
         inside = (part for part in reversed(self.parts) if part.before.kind != "value")
@@ -518,7 +518,7 @@ class Difference(Part):
 
     @property
     def for_dynamic(self) -> str:
-        """Return advice on how to pass the optimizer as data, also in the class that holds it."""
+        """Return advice on how to pass the optimizer as data, and on the class that holds it."""
         words, leaves = self.not_static, self.new.leaves
         words += ", in an argument that is not donated" * self.new.donates
         optimizer = self.path.removesuffix(self.parameter)
@@ -665,7 +665,7 @@ def _is_same(before: Leaf, after: Leaf, is_shared: bool) -> bool:
         return before.digest == after.digest
     if before.kind == after.kind and before.token == after.token:
         return True
-    # The tokens (see `Leaf`) may differ only because a tracer has no placement.
+    # The tokens (see `Leaf`) may differ just because a tracer has no placement.
     old, new = as_traced(before, after), as_traced(after, before)
     return old.is_array and new.is_array and not array_kind(old, new)
 

@@ -46,7 +46,7 @@ def _check_limit(
 
 
 def _given(fn: Any, name: str, limit: Any, mode: object) -> tuple[Any, Any]:
-    """Return the function or None, and the limit, which `@assert_max_traces(2)` gives as `fn`."""
+    """Return the function or None, and the limit. In `@assert_max_traces(2)`, `fn` is the limit."""
     if fn is not None and not callable(fn):
         fn, limit = None, fn
     _check_limit(name, limit, mode)
@@ -199,7 +199,7 @@ class _Limit(_Alarm):
 
 
 def _is_same_function(function: Any, target: Any) -> bool:
-    """Return True for the same function, or for two copies that Equinox has made of a module."""
+    """Return True for the same function, or for an `equinox.Module` and Equinox's copy of it."""
     if function is target:
         return True
     is_module = isinstance(target, loaded("equinox", "Module")) and type(function) is type(target)

@@ -48,7 +48,7 @@ class Recorder:
             _known[id(self)] = self
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
-        """Return the log to write into, or None to ignore the function."""
+        """Return the log to write into, or None if the function gets no log of its own."""
         return None if by_library else self.log.function_log(name, function)
 
     def add_trace(self, log: FunctionLog, entry: Entry) -> Entry:
@@ -141,8 +141,8 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     ```
 
     A trace is one run of the Python body. Runs that fail count, and so do runs by `.lower()`, by
-    `jax.eval_shape` or inside another trace. If you wrap `f` in `jax.checkpoint` again, the
-    trace of the new wrapper counts, even if JAX reuses its trace of `f`. A compile is one XLA
+    `jax.eval_shape` or inside another trace. For a new `jax.jit(jax.checkpoint(f))`, a trace
+    counts even if JAX reuses an earlier trace of `f` and does not run it. A compile is one XLA
     compile. A program that JAX finds in its persistent cache counts in `cache_hits` instead. The
     backward pass that `jax.grad` makes of a jitted function is a program of its own, counted in
     `backward_compiles`.
@@ -355,7 +355,7 @@ def _on_compile(compiled: Compile) -> None:
             if log is None or entry is None:
                 continue
             own = recorder.add_compile(log, entry, compiled)
-            # A recorder that is not active counts the compile, and reports nothing: its call ended.
+            # A recorder that is not active counts the compile, but reports only a `.compile()`.
             if own is not None and (recorder in here or is_by_hand):
                 counted.append((recorder, log, own))
     for recorder, log, entry in counted:

@@ -81,8 +81,8 @@ class Entry(Timed):
     compiled_again: bool = False
     # Whether the trace ran inside another trace, and so is a part of the outer program.
     is_nested: bool = False
-    # Whether `canonopt.jit` traced the function only to find out if it can share its program. If it
-    # cannot, JAX traces the function once more in the call, and both traces share one entry.
+    # Whether `canonopt.jit` traced the function only to find out if the program can be shared. If
+    # it cannot, JAX traces the function once more in the call, and both traces share one entry.
     is_trial: bool = False
     site: str | None = None  # the line of the user's code that made the call, as `file:line`
     operation: str | None = None  # the name, for an operation of JAX or a library
@@ -94,7 +94,7 @@ class Entry(Timed):
 
     @property
     def explanation(self) -> Cause | None:
-        """Return how the call differs from earlier calls, or None if there are none."""
+        """Return how the call differs from earlier calls; None if there are no calls to compare."""
         earlier, self._earlier = self._earlier, []
         if earlier and self.call is not None:
             try:
@@ -106,7 +106,7 @@ class Entry(Timed):
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
         """Keep the first and the last of the earlier calls, for `explanation` to compare with.
 
-        If some of the calls compiled, drop those that were only traced, as by `jax.eval_shape`:
+        If some calls led to a compile, drop those that were only traced, as by `jax.eval_shape`:
         they may have shapes that no step has. For a trace inside another trace, drop none.
         """
         known = [(each.call, each.compiled) for each in earlier if each.call is not None]
@@ -192,7 +192,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
-        # Count the repeats of one shape only: for each shape, Adam compiles `**` of two constants.
+        # Count the repeats of one shape only: for each shape, Adam compiles `g**1` and `g**2`.
         most = max(collections.Counter(entry.shapes for entry in of_name).values()) - 1
         told = most and repeated_operation(name, most)
         if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
@@ -226,7 +226,7 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     for text in shapes:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
     most = max(alike.values(), key=len)
-    # An operation with many output shapes for one input shape may initialize layers of a model.
+    # Count input shapes: code that initializes layers has few of them, but many output shapes.
     given = {" ".join(_ARRAY.findall(text.partition(" -> ")[0])) for text in most}
     is_one_length = len(_changing([*given])) == 1 and len(given) > HANDFUL
     if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):

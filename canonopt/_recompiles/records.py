@@ -254,7 +254,7 @@ _MAX_DEPTH = 16  # maximum levels of parts in parts: a chain with a schedule in 
 class Budget:
     """The limits on what canonopt may still record of the static values of one call.
 
-    Reading a part reads all inside it, which takes minutes if a function holds half a program.
+    Reading a part reads all inside it, which takes minutes if a function leads to many objects.
     """
 
     parts: int = 1000
@@ -297,7 +297,7 @@ def static_leaf(
             is_read = found.is_comparable and len(found.key) < budget.words
             facts["digest"] = found.key if is_read else None
             budget.words -= len(found.key)
-            # Skip inner jits: if the user left one out, another part could still be the reason.
+            # Skip inner jits: if the user removed one, the value might still not be shared.
             reasons = (r for r in found.incomparable if r.why != INNER_JIT.why)
             if (first := next(reasons, None)) is not None:
                 what = f"{described(value, first, text_of)[1]} {first.why}"
@@ -561,7 +561,7 @@ def function_leaf(
     if reading is not None and (is_ours or len(reading.key) < most):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
-            # Another reason rules out changed variables, unless the reason is a NumPy array.
+            # Report changed variables only if no reason is found, or only a NumPy array.
             if refused == KEEPS or (found and not reading.has_numpy):
                 leaf = attrs.evolve(leaf, stores=frozenset())
             if found and not (is_ours or refused):
@@ -769,7 +769,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
                 part = text_of(each.part)
                 why = f"an argument is or refers to {part}, which {each.why}. {each.fix}"
                 leaf = attrs.evolve(leaf, why_not_shared=why)
-    if is_ours:  # what the classes of arguments read counts
+    if is_ours:  # `canonopt.jit` also compares what the classes of arguments read
         for kind, path in itertools.islice(call.classes.items(), _MAX_CLASSES):
             call.leaves[path + CLASS] = static_leaf(kind, call.budget, is_live=True)
     call.classes.clear()  # a record keeps no class alive

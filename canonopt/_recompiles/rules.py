@@ -56,8 +56,8 @@ MOST = 3  # maximum number of differences, of places, of hints or of stale value
 class Cause:
     """The reason why something was traced or compiled again, or why a trace failed, and how often.
 
-    `changes` has the changes of the first time. Later changes have the same kinds and paths. If a
-    list or a dict grows, only the indices or keys in the paths differ.
+    `changes` has the changes of the first time. Later changes have the same kinds and paths,
+    except for the indices or keys of a list or a dict that grows.
     """
 
     changes: tuple[Change, ...] = ()  # the changes from the nearest earlier call
@@ -147,7 +147,7 @@ def few(paths: Sequence[str]) -> str:
 # --- rules ----------------------------------------------------------------------------------------
 
 # The most programs that users likely want for one kind of difference, such as a shape, a flag or a
-# mesh: each program may be called many times. `wanted` returns `PAIR`, `HANDFUL` or 1.
+# mesh. If there are more, recompiles count as avoidable. `wanted` returns `PAIR`, `HANDFUL` or 1.
 PAIR, HANDFUL = 2, 5
 CLEARED = "do not call jax.clear_caches() between the calls: it drops every program"
 
@@ -391,7 +391,7 @@ def _assign(d: Difference, code: str) -> str:
     """Return a line that assigns `code` to the argument, whose name replaces `{leaf}` in `code`.
 
     The line gives the same value when run again, so it may stand in a loop. Returns "" if the
-    call passes no name or attribute to assign to, or if the earlier call is at another line.
+    call passes no variable, attribute or item, or if the earlier call is at another line.
     """
     caller = d.new.caller
     if d.old.caller.place != caller.place or (name := caller.arguments.get(d.root)) is None:
@@ -445,7 +445,7 @@ def _placed(d: Difference) -> str:
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:
         return ""
-    # In JAX 0.8 to 0.12, `device_put` to a sharding changes the memory kind. To a device, it fails.
+    # In JAX 0.8 to 0.12, `device_put` to a device raises if the memory kind has to change.
     if ".devices()[" in place and d.before.memory_kind != d.after.memory_kind:
         return ""
     # Only arrays can be put on a device.

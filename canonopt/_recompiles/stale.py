@@ -173,7 +173,7 @@ class Reads:
         return {path for *_, path, _ in self._values}
 
     def named(self, paths: Iterable[str]) -> list[str]:
-        """Return `paths` without each that ends in a key, as `['lr']`, if no code names the key."""
+        """Return `paths`, but leave out paths that end in a key (`['lr']`) which no code names."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names]
 
@@ -300,7 +300,7 @@ class Reads:
             variable = loaded("flax.nnx", "Variable")
             names |= {name for name, part in own.items() if isinstance(part, variable)}
         own_classes = [each for each in cls.__mro__ if not is_library_class(each)]
-        # A step whose code only reads attributes of its trainer does not call the trainer. But if
+        # A method such as `trainer.step` need not call `trainer`, so leave out `__call__`. But if
         # the trainer has a base class of a library, the library may call the trainer.
         is_of_user = len(own_classes) == len(cls.__mro__) - 1
         is_called = not (id(value) in self._owners and is_of_user) or f"{path}()" in self._names
@@ -497,7 +497,7 @@ class StaleRead:
     function: str
     place: str | None
     values: tuple[ReadValue, ...]
-    since: int  # the number, in the block, of the first call with the old value
+    since: int  # which call in the block is the first with the old value, counted from 1
     is_confirmed: bool  # False if the function has effects, and so was not traced again
     is_filtered: bool = False  # True for `filter_jit`: Python numbers are static there
     calls: int = 1
@@ -630,7 +630,7 @@ class _Program:
         """Return the changed paths if the function now gives another program, else an empty list.
 
         Two new traces must agree, and differ from the cached program or, after a report, from the
-        reported one. A function with effects is not traced: returns what `Reads.named` returns.
+        trace that confirmed it. A function with effects is not traced: returns `Reads.named(...)`.
         """
         named = self.reads.named(changes)
         if self.has_effects:
