@@ -152,7 +152,7 @@ def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) 
         for marker, by_name in limits.items():
             limit = by_name.get(function.name, by_name.get(None))
             count = function.traces if marker == "max_traces" else function.compiles
-            if function.is_line:  # a line of eager operations: count only avoidable compiles
+            if function.is_line:  # eager operations: 0, or the avoidable compiles plus the first
                 count = function.avoidable and function.avoidable + 1
             if limit is None or count <= limit:
                 continue

@@ -123,7 +123,7 @@ def restore_like(
 
 _ARRAYS = (jax.Array, jax.ShapeDtypeStruct)
 _NUMBERS = (bool, int, float, complex)
-# A checkpoint has no value for other leaves, such as functions.
+# The types of leaves that have a value in a checkpoint; functions, for example, have none.
 _DATA = (*_ARRAYS, np.ndarray, np.generic, *_NUMBERS)
 
 

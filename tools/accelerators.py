@@ -6,9 +6,9 @@ python -m tools.accelerators             # writes its part of docs/compile-table
 python -m tools.accelerators v5e adam    # one target and one optimizer, and only prints
 ```
 
-Each cell makes a state for parameters that are only shapes, compiles a step for the target, and
-compares the outputs of the step with its inputs: avals, weak types, shardings and memory kinds. If
-they are the same, the next call runs the same program.
+For each cell of the table, the script makes a state for parameters that are only shapes, compiles
+a step for the target, and compares the step's outputs with its inputs: avals, weak types, shardings
+and memory kinds. If they are the same, the next call runs the same program.
 """
 
 import concurrent.futures
@@ -80,7 +80,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 SAME, OTHER = "●", "○"
-# Sizes that the axes of each mesh divide.
+# Sizes that the axes of each mesh divide evenly.
 _IN, _OUT, _BATCH = 256, 128, 64
 
 

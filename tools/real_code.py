@@ -6,8 +6,8 @@ python -m tools.real_code --python ENV/bin/python nanolm ppo  # these; the other
 ```
 
 `ENV` has the packages that the page names. The codes come from `--repositories`, a folder with git
-directories, and are cloned into it if they are not there. Each variant runs twice, in processes of
-its own, the second time with canonopt looking on.
+directories, and are cloned into it if they are not there. Each code, before and after its diff,
+runs twice, each time in a new process. In the second run, canonopt looks for stale reads.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def measured(code: Code, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the notes of both rounds of each variant, and by how much the numbers differ."""
+    """Return `measure.py`'s output in both runs of each variant, and how far the numbers differ."""
     adapter = importlib.import_module(f"codes.adapters.{code.name}")
     folders = prepared(code, adapter, folder, options.repositories.resolve())
     results: dict[str, Any] = {}
@@ -73,7 +73,7 @@ def measured(code: Code, folder: Path, options: argparse.Namespace) -> dict[str,
 
 
 def noted(command: list[str], folder: Path) -> dict[str, Any]:
-    """Return what a run of `measure.py` prints."""
+    """Return the last line that a run of `measure.py` prints, read as JSON."""
     env = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=folder)
     if done.returncode:

@@ -35,7 +35,7 @@ def example() -> str:
 
 
 def check(distribution: Path, version: str, python: str) -> None:
-    """Raise `subprocess.CalledProcessError` if it cannot be installed, or the example fails."""
+    """Raise `CalledProcessError` if the distribution cannot be installed, or the example fails."""
     with tempfile.TemporaryDirectory() as folder:
         run = lambda *command: subprocess.run(command, cwd=folder, check=True)  # noqa: E731
         run(f"python{python}", "-m", "venv", "environment")

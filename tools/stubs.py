@@ -3,8 +3,8 @@
     python -m tools.stubs            # write canonopt/__init__.pyi and those of the catalogue
     python -m tools.stubs --check    # exit with 1 and name the stubs that differ
 
-The modules of the catalogue and `canonopt` itself look a name up when it is first used, so a type
-checker sees no names there. The stubs list those of the installed Optax.
+`canonopt` and the modules of the catalogue, such as `canonopt.optimizers`, look a name up when it
+is first used, so a type checker sees no names there. The stubs list those of the installed Optax.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import canonopt
 from canonopt import contrib, optimizers, schedules, transforms
 from canonopt._spec.factory import Factory, factory_of
 
-# Maps each module to the module of Optax that has the rest of its names.
+# Maps each module to the module of Optax that has its other names, which are not factories.
 CATALOGUE = {
     optimizers: optax,
     transforms: optax.transforms,
@@ -36,8 +36,8 @@ CATALOGUE = {
 }
 MODULES = (*CATALOGUE, canonopt)
 
-# The public name of each annotation. An annotation is recognized by its members, which are written
-# with the names before it, so an alias that is built from others comes after them.
+# The public name of each annotation, which is recognized by the members of its union. Members are
+# written with the names of earlier entries, so an alias that is built from others comes after them.
 _ALIASES: list[tuple[str, Any]] = [
     ("jax.Array", jax.Array),
     ("jax.typing.ArrayLike", jax.typing.ArrayLike),

@@ -148,7 +148,7 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
 
 
 def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
-    """Run the command, then again with canonopt's factories, and return the report on both runs."""
+    """Run the command, and if it succeeds, also with canonopt's factories. Return the report."""
     before, after = bytearray(), bytearray()
     report = watched(script, options.streams, output=before)
     if report["status"] != 0:
@@ -206,7 +206,7 @@ def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
 
 
 def _excess(report: Mapping[str, Any], allowed: Mapping[str, int]) -> list[str]:
-    """Return a line for each function that a process traces or compiles more often than allowed."""
+    """Return a line for each function that a process recompiled without need, beyond the limit."""
     lines = []
     for each in report["findings"]:
         limit = allowed.get(each["name"], 1)

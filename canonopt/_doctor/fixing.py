@@ -107,7 +107,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
         start = starts[part.lineno - 1] + part.col_offset
         end = starts[part.end_lineno - 1] + part.end_col_offset
         if isinstance(part, ast.alias) and part.asname is None:
-            new = b"canonopt as optax"  # and for `import optax.losses`: canonopt has all submodules
+            new = b"canonopt as optax"  # also for `import optax.losses`: canonopt has `losses`, too
         else:
             new = text[start:end].replace(b"optax", b"canonopt", 1)
         text = text[:start] + new + text[end:]
@@ -115,7 +115,7 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[tuple[ast.alias, str, str, str]]:
-    """Yield each import from a package: node, module, bound name, and what the name stands for."""
+    """Yield each import from a package: alias, module, bound name, and what the name stands for."""
     for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
         if isinstance(node, ast.ImportFrom):
             module = "." * node.level + str(node.module)

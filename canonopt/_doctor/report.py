@@ -196,7 +196,7 @@ def _row(name: str, moments: Sequence[_Dict]) -> tuple[str, ...]:
     return (name, f"{len(moments)}", *(f"{value:.2f}" for value in (*stages, sum(stages))))
 
 
-# Advice is given where it would save a second. Each piece shortened a start when measured.
+# A hint is given where it would save a second. Each hint shortened a start when measured.
 
 
 def _advice_on_lines(lines: Sequence[tuple[_Dict, Sequence[_Dict]]]) -> Iterator[str]:

@@ -4,6 +4,5 @@ All other modules get these facts from here. Each docstring lists the private na
 function relies on. If JAX has moved a name, the function falls back as its docstring says, or
 raises `UnsupportedVersionError`; a count of traces is never silently zero.
 `tests/test_jax_internals.py` removes each name in turn. Code that counts traces must not import
-`equinox_errors`: this module imports Equinox and so Pallas, which changes what JAX compares in each
-call.
+`equinox_errors`: Equinox imports Pallas, and Pallas changes what JAX compares in each call.
 """

@@ -1,4 +1,4 @@
-"""Describe arrays and shardings as the user would write them."""
+"""Describe arrays and shardings as text, and shardings as code."""
 
 import contextlib
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDev
 
 
 def array_text(value: Any) -> str:
-    """Return the dtype and the shape of an array or a tracer as text, such as `float32[2,3]`."""
+    """Return the type of an array or a tracer as text: `float32[2,3]`, or `int32[], weak`."""
     aval = value
     with contextlib.suppress(TypeError):  # NumPy has dtypes that JAX lacks
         aval = jax.typeof(value)

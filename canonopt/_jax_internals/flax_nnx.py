@@ -41,7 +41,7 @@ def module_parts(value: Any) -> ModuleParts | None:
         _walk("", iter(graph.nodes), iter(graph.attributes), parts)
         static.append((UNNAMED_STATIC, graph.nodes))
         if kind == "NodeStates":
-            # A list has one item per variable, which may be a pytree. So flatten other states only.
+            # A list has one item per variable, and an item may be a pytree: do not flatten lists.
             states = (s if type(s) is list else jtu.tree_leaves(s) for s in value.states)
             values = itertools.chain.from_iterable(states)
             children[:] = zip([step for step, _ in children], values, strict=True)
@@ -58,7 +58,7 @@ def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: Mod
     elif attribute(getattr(node, "type", None), "__name__") == "GenericPytree":
         # The static data of a pytree in the module, for example of an optimizer without arrays.
         _, data = node.metadata[1].node_data() or (None, None)
-        if type(data) not in (type(None), list):  # the paths already have the keys of a dict
+        if type(data) not in (type(None), list):  # a list has a dict's keys, which the paths show
             static.append((path + UNNAMED_STATIC, data))
     for key, value in itertools.islice(attributes, getattr(node, "num_attributes", 0)):
         inner = f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]"

@@ -70,9 +70,9 @@ def statics_of(jitted: Any) -> frozenset[int | str] | None:
 
 
 def has_programs(jitted: Any) -> bool:
-    """Return True if a result of `jax.jit` or `equinox.filter_jit` has been called.
+    """Return True if a result of `jax.jit` or `equinox.filter_jit` has programs in its jit cache.
 
-    Relies on the method `_cache_size`. A jitted function without this method counts as called.
+    Relies on the method `_cache_size`. If a jitted function lacks this method, returns True.
     """
     jitted = jitted_by_equinox(jitted) or jitted
     cache_size = getattr(jitted, "_cache_size", None)
@@ -188,7 +188,7 @@ IMMUTABLE: dict[str, tuple[str, ...]] = {
 
 
 def name_of(function: Any) -> str:
-    """Return the first name among a function and those inside it; else that of the inner type."""
+    """Return the first name from `function` inwards; else the innermost object's class name."""
     chain = _wrapped_by(function)
     names = (attribute(each, "__name__") for each in chain)
     # `jax.jit` names a nameless function `<unnamed function>`.
@@ -273,8 +273,8 @@ def call_of_pmap(
     """Return the function, `args`, `kwargs` of a call through `jax.pmap`, and a test of arguments.
 
     The test returns True for the number of a static argument. `jax.pmap` jits a wrapper, which
-    takes the leaves of the arguments as `flat_args`. Relies on their `PyTreeDef`, which the wrapper
-    captures or a transform of a `WrappedFun` has, and on the transform `_argnums_partial`, which
+    takes the leaves of the arguments as `flat_args`. Relies on the arguments' `PyTreeDef`, held by
+    the wrapper or by a transform of a `WrappedFun`, and on the transform `_argnums_partial`, which
     has the static arguments. Returns None for other functions, and if JAX has changed.
     """
     inside = functions_inside(function)

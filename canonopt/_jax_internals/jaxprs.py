@@ -88,7 +88,7 @@ def values_in(program: Any) -> Iterator[Any]:
     pending = [program]
     while pending:
         value = pending.pop()
-        if isinstance(value, _NUMBERS):  # no look at `seen`: equal numbers may be one object
+        if isinstance(value, _NUMBERS):  # yield each, even if equal numbers are one object
             yield value
             continue
         if id(value) in seen:
@@ -126,7 +126,7 @@ def values_in(program: Any) -> Iterator[Any]:
 
 
 def _without_numbers(parameters: Iterable[Any]) -> Iterator[Any]:
-    """Yield the parameters, and instead of containers their items, but no numbers."""
+    """Yield the parameters that are not numbers; for a container, yield its items likewise."""
     for value in parameters:
         if isinstance(value, tuple | list | dict):
             yield from _without_numbers(value.values() if isinstance(value, dict) else value)
@@ -236,7 +236,7 @@ class CachedCall:
         return self.jaxpr(), self.call[2].get(CAPTURED, ())
 
     def afresh(self) -> Traced:
-        """Trace the function and all that it calls again. Return the program and captured arrays.
+        """Trace the function again, and all that it calls. Return the program and captured arrays.
 
         Each call enters another context of `set_xla_metadata`, so that JAX finds no earlier trace.
         `jax.make_user_context` would also work, but making such a context empties all jit caches.

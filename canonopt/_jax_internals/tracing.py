@@ -138,7 +138,7 @@ def _on_duration(event: str, *_: object, **__: object) -> None:
 
 
 def traces_so_far() -> int:
-    """Return a number that grows with each trace of a function, in any thread.
+    """Return a number that grows with each trace in any thread, until JAX's caches are cleared.
 
     Relies on the cache around `trace_to_jaxpr`, which counts its misses. JAX before 0.9 does not
     have that count, but fires an event at each trace, nested traces too. Later versions do not fire

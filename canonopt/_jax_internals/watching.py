@@ -47,7 +47,7 @@ class Compile:
     lowering_seconds: float
     # Whether the persistent cache had the program; None if the cache is off.
     cache: Literal["hit", "miss"] | None
-    # The listener fills in these two fields.
+    # `on_compile` fills in these two fields.
     in_backward_pass: bool = False
     is_by_hand: bool = False  # whether the user called `.compile()`
 
@@ -162,7 +162,7 @@ def users_call(given: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tu
 
 
 def function_called(given: Any, args: tuple) -> Any:
-    """Return only the function of `users_call`; for `canonopt.filter_jit`, the wrapper of it."""
+    """Return the first item of `users_call`, or a wrapper of it for `canonopt.filter_jit`."""
     if (of_our_jit := attribute(given, "__canonical_call__")) is not None:
         return of_our_jit((), {})[0]
     if is_of_filter_jit(given):
