@@ -129,8 +129,9 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
     reading = [option for option, value in both.items() if value is not None]
     if reading and script:
         raise ValueError(f"{reading[0]} takes no command: it reads what another run wrote")
-    if script[:1] == [sys.executable] and script[1].endswith(".ipynb"):
-        raise ValueError(f"{script[1]} is a notebook. Use canonopt.compile_log() in its cells")
+    notebooks = [path for path in script[1:2] if path.endswith(".ipynb")]
+    if notebooks and script[0] == sys.executable:
+        raise ValueError(f"{notebooks[0]} is a notebook. Use canonopt.compile_log() in its cells")
     if not (reading or script):
         raise ValueError("no script to run. Write: canonopt doctor train.py")
     if options.html is not None and importlib.util.find_spec("rich") is None:

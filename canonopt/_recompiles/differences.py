@@ -697,5 +697,5 @@ def _distance(d: Difference) -> int:
     if d.place.startswith(GIVEN):
         return 0  # by position or by keyword: the program is the same
     if d.is_static:  # an equal value that was made again counts as the same
-        return 0 if d.before.digest == d.after.digest else 1 + len(d.parts)
+        return 1 + len(d.parts) if d.is_other_to_canonopt else 0
     return len(KINDS) - KINDS.index(d.kind)
