@@ -33,7 +33,7 @@ def fields_of(kind: type) -> Sequence[Any]:
     return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
 
 
-# No library has such a `text_of`: `equinox.tree_pformat` shows addresses, and all of a large value.
+# No library replaces `text_of`: `equinox.tree_pformat` shows addresses, and all of a large value.
 # `reprlib` does not know arrays, functions or dataclasses, and omits the number of items.
 
 _MAX_TEXT = 1000  # maximum number of characters; ten times as many for a string
@@ -174,8 +174,8 @@ def built_as(value: Any) -> str | None:
     """Return how Optax built a transformation: `optax.chain(clip_by_global_norm, adamw)`.
 
     Returns None for a value that is no transformation of Optax. Relies on the qualified name of
-    `update`, which begins with its factory's name, and on the variables that `chain`, `masked` and
-    `with_extra_args_support` capture. If these change, only the outermost factory is named.
+    `update`, which begins with the factory's name, and on variables that `chain`, `masked` and
+    `with_extra_args_support` capture. Without these variables, only the outermost factory is named.
     """
     if not is_gradient_transformation(value):
         return None

@@ -58,8 +58,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     ```
 
     Functions do the same if they have the same code and read the same values: defaults, captured
-    variables, and the globals that the code names, as they are now. A value that can change, such
-    as a list, is the same only if it is the same object and has the same content. All values are
+    variables, and the globals that the code names, as they are now. A default or captured value
+    that can change, such as a list, must be the same object with the same content. All values are
     read again when the function is traced. If one of them has changed, `hoist` does not return the
     function for other callables.
 
@@ -67,8 +67,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
 
     - `fn`: any callable: functions and lambdas, partials, bound methods, callable modules, and what
         `jax.jit`, `jax.vmap`, `jax.grad`, `equinox.filter_jit` and so on return for these.
-    - `strict`: whether to raise an error if a part of `fn` is compared by identity. In that case,
-        `hoist` is likely to return another object for the next callable like `fn`.
+    - `strict`: whether to raise an error if a part of `fn` is compared by identity. Such a part is
+        likely to make `hoist` return another object for the next callable like `fn`.
 
     **Returns:** a callable of the same type, signature and behavior. It is `fn` itself if `fn` is
     made only once, like a function at the top level of a module, or if `fn` cannot be compared.

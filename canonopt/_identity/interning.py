@@ -4,8 +4,8 @@ Two values are the same if and only if their keys are equal: nothing else decide
 in a key *counts*. Types count (`1`, `1.0` and `True` differ), and so does every bit of a number.
 Containers and pytrees count by type, structure and leaves. Functions count by their code and all
 that it reads: defaults, and the present values of captured variables and of the globals that the
-code names. A mutable object counts by identity *and* by its present content. When in doubt, two
-values are not the same: a needless difference costs a compile, a missed one trains another model.
+code names. A captured mutable object usually counts by identity *and* present content. When in
+doubt, values differ: a needless difference costs a compile, a missed one trains another model.
 
 A key is made of plain values, such as numbers and shardings, of ids of objects that the values
 hold, and of tokens. A token is a number that only one object ever gets. Besides plain values, a key
@@ -92,7 +92,7 @@ def read_call(
 
 
 def keeps_state(code: Any) -> bool:
-    """Return True if `code`, kept by a program, reads data that may change before the next run.
+    """Return True if `code` that a program keeps, such as a callback, reads data that may change.
 
     Also returns True if `code` cannot be read, for example because it holds a tracer.
     """

@@ -287,7 +287,7 @@ def _is_of(value: Any, cls: type) -> bool | None:
 
 
 class Copy:
-    """A copy of a function, `made`, with `others`, such as tracers, in place of captured arrays.
+    """A copy of a function in `made`, with `others` (such as tracers) in place of captured arrays.
 
     Only values that lead to one of `reading.arrays` are copied, and no original changes. If two
     functions share a captured variable, their copies share one, too.

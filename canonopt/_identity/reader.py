@@ -138,7 +138,7 @@ class Reading:
     # such as an inner jit or `functools.lru_cache`, may cache a result for the object.
     passes_objects: bool = False
     makes_sets: bool = False  # whether code may find or order objects by identity, as a set does
-    # Whether code may call a jitted function, which finds a trace by its arguments' static parts.
+    # Whether code may call a jitted function, which looks traces up by the arguments' static parts.
     has_inner_jit: bool = False
     reads_dimensions: bool = False  # whether jaxtyping may compare dimensions with a caller's
     hides_traces: bool = False  # whether JAX may trace functions that the program does not contain
@@ -762,7 +762,7 @@ def _readable(namespace: Mapping[str, Any]) -> Iterator[str]:
 _REGISTRY = type(vars(abc.ABC)["_abc_impl"])
 LOGGERS = logging.Logger, logging.RootLogger
 _MESSAGES = "critical debug error exception fatal info log warn warning".split()
-# Methods of a logger with which code may read attributes that it does not name, besides the level.
+# Methods of a logger that may read more of it than its levels and whether it is disabled.
 _OF_LOGGERS = frozenset(dir(logging.Logger)).difference(
     *(dir(object), _MESSAGES, ("isEnabledFor", "getEffectiveLevel"))
 )

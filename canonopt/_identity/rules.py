@@ -136,7 +136,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
 
 
 def annotation_key(annotation: Any) -> Any:
-    """Return the key of an annotation: a class's unique number, or the `repr` of any other."""
+    """Return the key of an annotation: the token of a class, else the `repr` of the annotation."""
     # jaxtyping makes a new class for each annotation, so such a class counts by its `repr`.
     is_class = isinstance(annotation, type) and not hasattr(annotation, "dim_str")
     return token_of(annotation) if is_class else repr(annotation)
@@ -489,7 +489,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def is_integer_scalar(array: jax.Array) -> bool:
-    """Return True for an integer or bool scalar: JAX may need its value, as for an exponent."""
+    """Return True for an addressable integer or bool scalar: JAX may need it for an exponent."""
     if isinstance(array, jax.core.Tracer) or array.ndim:
         return False
     is_integer = array.dtype == bool or jnp.issubdtype(array.dtype, np.integer)
@@ -521,7 +521,7 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add_class(kind)
         # JAX compares `static` with the static data of an earlier call, which may have changed
         # since. So mutable parts have the mode "held". But dicts of JAX and Equinox count by
-        # content: each sparse matrix has a new dict, and an Equinox wrapper a dict of annotations.
+        # content: a sparse matrix has a new dict, and Equinox wrappers have dicts of annotations.
         if kind.__module__.startswith(("jax.", "equinox.")):
             _read_static(reader, static)
         else:  # for a dict, `static` is a new list of its keys
@@ -551,7 +551,7 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
 
     - `__canonical_key__` returns the object's item in a key. In the mode "given", it raises
         `HoldsArray` for an object with leaves. In a mode of `NOW`, a spec that cannot change is its
-        own item, so that it lives on: an equal spec made after its death has another token.
+        own item. So the key keeps the spec alive: if it died, an equal spec would get a new token.
     - `__canonical_parts__` returns values that the object has read and that can change, or values
         to read in place of the object.
     """

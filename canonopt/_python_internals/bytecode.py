@@ -53,8 +53,8 @@ class Code:
     attributes: frozenset[str] = frozenset()
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
-    # The variables, and the attributes (with a dot), whose values the code uses other than to read
-    # or call an attribute of them: "x" and ".model" in `[x, self.model]`, but not "self".
+    # The variables, and the attributes (with a dot), whose values the code passes on: it does more
+    # than read or call their attributes. In `[x, self.model]`: "x" and ".model", but not "self".
     passed: set[str] = dataclasses.field(default_factory=set)
     # The modules that the code imports when it runs, as ("a.b",), and the names that it takes from
     # them, as ("a.b", "name"). The name of a relative module begins with dots.
@@ -72,7 +72,7 @@ class Code:
     # global whose attribute it looks up (`jax` in `jax.sharding`), else an empty tuple.
     tells_tracers: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
     changes_objects: str = ""  # a line that may change objects that exist before the code runs
-    # The attributes that the code sets on existing objects.
+    # The attributes that the code sets or deletes on existing objects.
     sets_attributes: set[str] = dataclasses.field(default_factory=set)
     makes_sets: bool = False
     takes_remainders: bool = False  # whether the code uses `%`, except in the message of an error
@@ -256,8 +256,8 @@ def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
     `with` does not count, because the `__exit__` of the context is read instead.
     """
     opname, name = instructions[i].opname, instructions[i].argval
-    # A builtin that is an attribute is judged by the object: `config.type` is another one. But
-    # `format` is a method of strings too.
+    # An attribute with the name of a builtin, as in `config.type`, may be anything: `Reader` looks
+    # at its value. But `format` counts here, because it is a method of strings.
     is_judged = name in vars(builtins) and name not in REFLECTION_ATTRIBUTES
     is_attribute = _is_attribute(instructions[i]) and not is_judged
     if name in TELLS_TRACERS and (opname in _GLOBAL or is_attribute):
@@ -280,7 +280,7 @@ def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:
 
 
 def has_format(constant: Any) -> bool:
-    """Return True for a string that converts a value with `%s` or the like, or a tuple with one."""
+    """Return True for a string with a conversion such as `%s`, or a tuple with such a string."""
     if isinstance(constant, bytes):  # maybe of a NumPy string: four bytes per character
         return b"%" in constant
     return not isinstance(constant, types.CodeType) and bool(_FORMAT.search(repr(constant)))

@@ -37,7 +37,7 @@ def place_of(value: Any) -> str | None:
 
 
 def is_name_of_code(name: str) -> bool:
-    """Return True if a function or a class has this name, or will have it once its code has run.
+    """Return True if a function or a class has this name, or is defined under it in a function.
 
     Walks all objects of the garbage collector, which takes some 0.1 s if none has the name.
     """
@@ -67,7 +67,7 @@ def frames() -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-# Even in functions that these libraries call, `call_site` returns the user's innermost line.
+# `call_site` returns the user's innermost line, even in a function that these libraries call.
 _PURE = sys.stdlib_module_names | {"jax", "jaxlib", "equinox", "flax", "canonopt"}
 
 
@@ -75,8 +75,8 @@ def call_site() -> str | None:
     """Return the line of the user's code that runs now, as `file:line`.
 
     The line is that of the innermost frame whose file is not a library's, or else of the innermost
-    frame of `__main__`. Returns None if there is neither. If a library both calls the user's
-    function and runs inside it, as NumPyro does, the line is the one that calls the library.
+    frame of `__main__`. Returns None if there is neither. If a library outside of `_PURE` calls the
+    user's function and runs inside it, as NumPyro does, the line is the one that calls the library.
     """
     stack = [*itertools.islice(frames(), 1, None)]  # a list with this frame would make a cycle
     names = [str(f.f_globals.get("__name__")) for f in stack]
@@ -106,7 +106,7 @@ def frames_to_the_user() -> int:
 class Caller:
     """The names that the code around a call has for arguments, modules and other values."""
 
-    # Maps each parameter's name to the source of its argument, if code can assign to it: "self.x".
+    # Maps each parameter's name to its argument's source, such as "self.x", if that is assignable.
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Maps the full name of a module or function to the caller's name: "jax.numpy" to "jnp".
     modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -118,13 +118,13 @@ class Caller:
 
     @property
     def package(self) -> str:
-        """Return the name of a library that the call came through, not JAX or Equinox; or ""."""
+        """Return the name of a library in `through` besides JAX and Equinox, or ""."""
         packages = {module.partition(".")[0] for module in self.through}
         libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
         return min(libraries, default="")
 
     def with_modules(self, code: str) -> str:
-        """Return `code` with the caller's names for `{jnp}` and the like, after missing imports."""
+        """Return missing imports, then `code` with the caller's names for `{jnp}` and the like."""
         imports = ""
         for short, module in MODULES.items():
             if f"{{{short}}}" in code:

@@ -246,8 +246,8 @@ _HIDDEN_INPUTS = frozenset(
     "breakpoint compile eval exec globals hash id input open __import__ memoryview help "
     "exit quit".split()
 )
-# Functions of these modules of the standard library return the same for the same arguments, and
-# change nothing. Functions of its other modules are not known to be pure.
+# Functions of these modules of the standard library count as pure: they return the same for the
+# same arguments, and change at most these. Functions of its other modules do not count as pure.
 _PURE = frozenset(
     "abc array base64 binascii bisect builtins cmath collections colorsys contextlib "
     "copy dataclasses enum fnmatch fractions functools graphlib hashlib heapq itertools json "

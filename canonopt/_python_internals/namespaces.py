@@ -57,7 +57,7 @@ def is_stable(value: Any) -> bool:
 
 
 def is_constant(fn: Any) -> bool:
-    """Return True if a module has `fn` under any name, so that `fn` is made only once."""
+    """Return True if `fn` is known to be made only once: its module has it under some name."""
     if is_in_place(fn):
         return True
     if isinstance(fn, types.FunctionType):
@@ -67,7 +67,7 @@ def is_constant(fn: Any) -> bool:
 
 
 def is_constant_to(function: types.FunctionType | None, value: Any) -> bool:
-    """Return True if `value` has a name in its class's module, or in one that `function` uses."""
+    """Return True if `value` is in its class's module, or in a module that `function` uses."""
     namespace = {} if function is None else function.__globals__
     imported = (vars(v) for v in namespace.values() if isinstance(v, types.ModuleType))
     return any(_holds(each, value) for each in (_module_of(value), namespace, *imported))
@@ -154,7 +154,7 @@ def attribute_of(owner: Any, name: str) -> Any:
 
     Returns the function in a method or cached property, the functions and docstring of a property,
     or the member of an enum. For a slot or a field of a named tuple, whose value only instances
-    have, returns the arguments that identify it. For `__dict__` and the like, returns None.
+    have, returns the arguments of its `__reduce__`. For `__dict__` and the like, returns None.
     """
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]

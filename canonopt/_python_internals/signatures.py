@@ -30,7 +30,7 @@ _PASS_ON = frozenset(
 
 
 def _past_wrappers(function: Any) -> tuple[Any, bool]:
-    """Return a function with the same signature; also True if `inspect` may unwrap it further."""
+    """Return a function with the same signature, and whether `inspect` may unwrap it further."""
     if isinstance(function, types.MethodType):
         inner, follow = _past_wrappers(function.__func__)
         return types.MethodType(inner, function.__self__), follow
