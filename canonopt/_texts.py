@@ -70,7 +70,7 @@ def _text(value: Any, depth: int) -> str:
     if not is_spec(value) and (built := built_as(value)):
         return built
     if is_spec(value) or (items := _items(value)) is None:
-        return _on_one_line(repr(value))
+        return _on_one_line(repr(value)[: 10 * _MAX_TEXT])
     if depth == _MAX_NESTING:
         return "..."
     shown = [

@@ -257,7 +257,7 @@ _PURE = frozenset(
 # Exceptions: `is_` and `is_not` tell equal objects apart. The others look up names or registries.
 _IMPURE_OF_PURE = frozenset(
     "_operator.is_ _operator.is_not typing.get_type_hints abc.get_cache_token _abc.get_cache_token "
-    "copyreg.pickle typing.get_overloads".split()
+    "typing.get_overloads".split()
 )
 # These names of other libraries read data besides their arguments.
 _IMPURE = {
