@@ -1,8 +1,8 @@
 """Build Optax transformations for which a training step is traced once, and compiled once.
 
 `canonopt.adam(lr=1e-3)` returns a *spec*: an Optax transformation, and the same object whenever it
-is built again. canonopt has all public names of Optax, for `import canonopt as optax`. Factories
-such as `adam` build specs, `apply_updates` is canonopt's, and the rest are Optax's own objects.
+is built again. canonopt has all public names of Optax, so `import canonopt as optax` works.
+Factories such as `adam` build specs, `apply_updates` is canonopt's, and the rest is Optax's own.
 """
 
 import importlib as _importlib

@@ -74,7 +74,7 @@ def _is_transformation_type(annotation: Any) -> bool:
 def is_optimizer(factory: Any) -> bool:
     """Return True for a factory that Optax documents as an optimizer.
 
-    Relies on the module in which Optax has its optimizers. Affects only which names modules list.
+    Relies on the module of Optax's optimizers. Affects only the names that canonopt's modules list.
     """
     return getattr(factory, "func", factory).__module__ == "optax._src.alias"
 

@@ -37,7 +37,7 @@ class CanonoptError(Exception):
 
 
 class ParameterError(CanonoptError, TypeError):
-    """A factory was given an unknown parameter or a wrong value, or a parameter is missing."""
+    """A parameter of a factory or spec is unknown, missing or ambiguous, or has a wrong value."""
 
 
 class ConfigError(CanonoptError, ValueError):
@@ -80,7 +80,7 @@ class CheckpointError(CanonoptError, ValueError):
 
 
 class DeletedArrayError(CanonoptError, RuntimeError):
-    """A function that `jit` was given captures an array that has been deleted or donated."""
+    """A function given to `jit` or `filter_jit` captures an array that was deleted or donated."""
 
 
 class PlacementError(CanonoptError, ValueError):

@@ -333,7 +333,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
         raise _value_needed(name, "the power of an integer")
     doubles = [x.double if isinstance(x, TracedNumber) else np.float64(x) for x in operands]
     double = double_float.compute(_IN_DOUBLE.get(function, function), *doubles)
-    if compares or kind is int:  # from the array: as a double, `0 * -1` is -0.0
+    if compares or kind is int:  # `double` comes from `array`: in doubles, `0 * -1` is -0.0
         array = double if compares else function(*(_operand(x, int) for x in operands))
         double = double_float.join((array, None, None), jnp)
         # Only a comparison of floats has branches: a comparison of integers, such as numbers of

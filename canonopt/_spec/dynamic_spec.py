@@ -1,4 +1,4 @@
-"""Dynamic specs: pytrees whose leaves are the hyperparameters given as arrays.
+"""Dynamic specs: pytrees whose leaves are the hyperparameters given as arrays or by `dynamic`.
 
 Each build of such a spec makes a new object, which cannot be hashed. Its leaves may be tracers, and
 code such as `jax.tree.map` may replace a leaf by anything. So the factory is called when the spec
@@ -63,7 +63,7 @@ def _type_of(child: Any) -> Any:
 
 
 def _with_weak_type(child: Any, then: Any) -> Any:
-    """Return `child`, weakly typed if it was so at the build (`then`): a checkpoint loses that."""
+    """Return `child` with its weak type at the build (`then`), if any: checkpoints lose it."""
     if not (isinstance(then, np.dtype) and isinstance(child, _ARRAYS | np.generic)):
         return child
     array = jnp.asarray(child)
@@ -111,7 +111,7 @@ class Template:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Deferred(Internals):
-    """A call of a factory that is put off until the transformation runs.
+    """A call of a factory, put off until the spec runs.
 
     `made` is the result of the first call with values that are not traced; None before that call.
     """

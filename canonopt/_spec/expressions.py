@@ -53,7 +53,7 @@ def call_expression(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -
 
 
 _RULES: dict[Any, Callable[[Any], str]] = {
-    # `inf` and `nan` are not Python expressions.
+    # Python does not define the names `inf` and `nan`.
     float: lambda value: repr(value) if math.isfinite(value) else f"float('{value}')",
     tuple: lambda value: f"({_listed(value)}{',' * (len(value) == 1)})",
     list: lambda value: f"[{_listed(value)}]",

@@ -76,13 +76,13 @@ class Factory:
 
     @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """Return `(function,)` if what it reads can change, else `()`: a part of each key."""
+        """Return `(function,)` if what it reads can change, else `()`. Each key includes this."""
         return (self.function,) if read((self.function,)).can_change else ()
 
     # --- building a spec --------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any], key: tuple) -> Any:
-        """Return the spec for a call not in `spellings`. Add the call if the spec is not new."""
+        """Return the spec for a call not in `spellings`. Add the call if it can be remembered."""
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
         # A remembered call keeps the specs among its arguments alive for longer than its own spec,

@@ -87,9 +87,9 @@ class Attribute:
 class Configured:
     """Base class of the specs of transformations and of schedules.
 
-    Specs without leaves are interned: there is one object for each configuration, as long as
-    anything uses it. So `==` and `hash` go by identity, a copy is the object itself, and unpickling
-    returns the same object.
+    Specs without leaves are interned, if their values can be compared: each configuration has one
+    object, as long as anything uses it. So `==` and `hash` go by identity, a copy is the object
+    itself, and unpickling returns the same object.
     """
 
     __slots__ = ()
@@ -228,7 +228,7 @@ class Configured:
             return ()
         if mode != "now":
             return known.roots
-        # Two specs with equal Optax schedules are two objects, so the key has their parts instead.
+        # Equal specs may be two objects, as with some schedules of Optax: the key has their parts.
         return (known.factory, known.build(), *self.parameters().values())
 
 
@@ -353,7 +353,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     transformations are used. But the same configuration gives the same object, so `jax.jit`
     and `equinox.filter_jit` do not trace again when you build it again. A function can capture a
     spec, or take it as a static or an ordinary argument, and a module can have it as a field. As a
-    pytree, its leaves are the hyperparameters given as arrays, if any.
+    pytree, its leaves are the hyperparameters given as arrays or by `canonopt.dynamic`, if any.
 
     `canonopt.adam` and the other functions with Optax's names build specs, and so do functions that
     `canonopt.canonical` returns. Each such function that can be imported has its own subclass, a

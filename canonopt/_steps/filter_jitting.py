@@ -110,7 +110,7 @@ def _unhashable(error: TypeError) -> ValueError:
 
 
 def _names_of(fn: Any) -> tuple[str, str]:
-    """Return the `__name__` and `__qualname__` of `fn` without wrappers, or else of its type."""
+    """Return the `__name__` and `__qualname__` of `innermost(fn)`, or else of its type."""
     fn = innermost(fn)
     named = fn if hasattr(fn, "__name__") and hasattr(fn, "__qualname__") else type(fn)
     return named.__name__, named.__qualname__

@@ -105,19 +105,19 @@ def init_like_grads(
     **Arguments:**
 
     - `model`, `loss_fn`, `args`, `has_aux`, `kwargs`: as for `canonopt.grads_like`. The loss is
-        traced for shapes once, and the update until it keeps the types of the state. No gradient
-        is computed. Pass a weakly typed model through `canonopt.canonicalize` first; otherwise the
-        step is traced again.
+        traced for shapes once, and the update is traced until it keeps the state's types. No
+        gradient is computed. Pass a weakly typed model through `canonopt.canonicalize` first;
+        otherwise the step may be traced again.
     - `optim`: the transformation, canonopt's or Optax's.
     - `grads`: the gradients, or `jax.ShapeDtypeStruct`s for them, instead of `loss_fn`.
     - `extra_args`: the arguments that the step passes to `optim.update` besides `value`, `grad`,
         `value_fn` and `obj_fn`, which are known from the loss.
 
     **Returns:** the state, with arrays. If the model has `jax.ShapeDtypeStruct`s, all leaves of the
-    state are such structs, with shardings if the model has any, and no array is made. Use that to
-    restore a checkpoint, or for devices that this machine lacks. A leaf whose dtype an update
-    widens has the wider dtype. For a model on a mesh, the compiler chooses the sharding of a leaf
-    that has several elements and matches no parameter, so the update is compiled, but not the loss.
+    state are such structs, with shardings if the model has any, and no array is made. Use such a
+    model to restore a checkpoint, or for devices that this machine lacks. A leaf whose dtype an
+    update widens has the wider dtype. If a leaf on a mesh has several elements and matches no
+    parameter, the update is compiled to find the leaf's sharding; the loss is not.
 
     **Raises:** `NotATransformationError` if `optim` is missing or not a transformation,
     `UnsettledStateError` if no state is found whose structure and types its update preserves,
@@ -387,7 +387,7 @@ def _make_sharded(
         leaf = known.get(var) if isinstance(var, Var) else var
         if isinstance(leaf, Literal):
             number = np.asarray(leaf.val, leaf.aval.dtype)
-            with jax.transfer_guard("allow"):  # the user asks for no transfer
+            with jax.transfer_guard("allow"):  # the user did not write this transfer
                 leaf = jax.lax.full(type_.shape, number, number.dtype, sharding=type_.sharding)
             leaf = as_type(leaf, type_)
         elif leaf is None or struct_of(leaf) != type_:
@@ -410,7 +410,7 @@ def _make_sharded(
 
 
 def _repeated(eqn: JaxprEqn) -> Literal | None:
-    """Return the constant that an operation repeats or places, as `jnp.zeros` does, else None."""
+    """Return the constant that an operation broadcasts or reshards, as in `jnp.zeros`, or None."""
     first = eqn.invars[0] if eqn.primitive.name in ("broadcast_in_dim", "reshard") else None
     return first if isinstance(first, Literal) else None
 
@@ -434,7 +434,7 @@ class _Update:
         loss: jax.ShapeDtypeStruct,
         extra_args: Mapping[str, Any],
     ) -> None:
-        # From the second step on, no leaf is weakly typed.
+        # After `optax.apply_updates`, no leaf is weakly typed.
         self._params = jax.tree.map(strongly_typed, params)
         self._grads = jax.tree.map(strongly_typed, grads)
         self._extra_args = dict(extra_args)

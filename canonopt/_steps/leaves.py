@@ -89,8 +89,8 @@ def as_argument(array: jax.Array, given: list[jax.Array], donates: bool) -> Any:
     if not array.committed or is_with_any(array, given):
         # The call may also get the captured array as an argument, and donate it.
         return as_type(jnp.copy(array), array) if donates else array
-    # A committed argument commits a program's results to its devices, and a constant does not. So
-    # the argument is an uncommitted copy, unless that loses a memory kind or the aval's sharding.
+    # A committed argument commits the results to its devices; a constant does not. So return an
+    # uncommitted copy, or None if a copy loses the memory kind, the aval's sharding or shards.
     memory = next(iter(array.devices())).default_memory().kind
     is_plain = array.sharding.memory_kind in (None, memory) and array.is_fully_addressable
     is_typed = any(jax.typeof(array).sharding.spec)

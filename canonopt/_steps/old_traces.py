@@ -41,7 +41,7 @@ def note_calls(reading: Reading, max_words: int = MAX_WORDS) -> None:
     """Record the values that each function in a reading reads now: JAX may trace each function.
 
     Once the keys have `max_words` items in total, record None for the other functions, as for
-    changed values: without a limit, 100 hooks that each lead to all of a large trainer took 8 s.
+    changed values. Without a limit, 100 hooks that each read a whole large trainer took 8 s.
     """
     words = 0
     for function, place in map(_traced, reading.objects):
@@ -77,9 +77,9 @@ def _note(fn: Any, key: tuple[Hashable, ...] | None) -> bool:
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """Return the indices, in `reading.objects`, of functions of which JAX may keep a trace.
 
-    `places` has the `file:line` of each inner function in the program. If JAX may trace others,
-    or if a place is unknown, the result has every function of the reading. The indices are
-    also right for other readings with an equal key, even if their functions have other places.
+    `places` has the `file:line` of each inner function in the program. If JAX may trace functions
+    that the program lacks, or a place is unknown, the result has every function of the reading. The
+    indices also fit other readings with an equal key, even if their functions have other places.
     """
     hides = reading.hides_traces or _UNKNOWN in places
     objects = reading.objects if places or hides else ()

@@ -34,7 +34,7 @@ _MAX_EQUAL = 64
 
 
 class HoldsStatic:
-    """Base class of objects that keys compare by the exact values in `static`, not by `==`."""
+    """Base class of objects that count in a key by the exact values in `static`, not by `==`."""
 
     __slots__ = ()
     static: Static

@@ -280,7 +280,7 @@ class Calls:
     def _started(
         self, kind: Any, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Do as `_looked_up` for the first call of a kind: find or trace a program, and run it."""
+        """Find or trace a program for a kind's first call, run it, and return as `_looked_up`."""
         __tracebackhide__ = True
         avals, structure, static, _ = kind
         fn, options = jitted.fn, jitted.options
@@ -301,7 +301,7 @@ class Calls:
         if reason is not None:
             note_not_shared(fn, reason)
         if reason is not None or not reading.is_comparable:
-            # JAX keeps a trace from inside of a context after its end: 0 records None for all.
+            # JAX keeps traces from a context after it ends, so 0 records None for all functions.
             note_calls(reading, 0 if context else MAX_WORDS)
             return None, None
         donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
@@ -383,10 +383,10 @@ def _kind_of(jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _without_meshes(kind: Any) -> Any:
-    """Return `kind` without the meshes in its types, by which JAX may find a program, too.
+    """Return `kind` without the meshes in its types: JAX may find a program by that kind.
 
-    A result has the mesh of a captured array in its type, even if it is not committed. JAX runs the
-    program of an array without a mesh for it.
+    A result of a function that captures an array on a mesh has the mesh in its type, even if the
+    result is not committed. Given such a result, JAX runs the program for arrays without a mesh.
     """
     avals, *rest = kind
     types = (aval.update(sharding=None) if hasattr(aval, "sharding") else aval for aval in avals)
