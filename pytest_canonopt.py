@@ -24,7 +24,8 @@ def pytest_configure(config: pytest.Config) -> None:
         text += f"function) is {done} more than n times in the test"
         config.addinivalue_line("markers", text)
     text = "no_recompiles(mode=..., allow=..., warmup=...): run the test in canonopt.no_recompiles"
-    config.addinivalue_line("markers", f"{text}, and compare with the calls of its fixtures")
+    text += ", whose reports also compare with calls in the test's fixtures"
+    config.addinivalue_line("markers", text)
 
 
 @pytest.fixture

@@ -182,8 +182,8 @@ CHANGES = Reason(
 )
 ARRAY = Reason(
     "is an array",
-    "Pass it as an argument, or capture a Python number or a tuple of numbers. As a field "
-    "of a model, the array would be trained.",
+    "Pass it as an argument, or capture a Python number or a tuple of numbers. Do not make "
+    "the array a field of a model: it would be trained.",
 )
 UNKNOWN_JIT = Reason(
     "was jitted with options that canonopt cannot read",
@@ -200,7 +200,8 @@ FINDS = Reason(
 )
 INNER_JIT = Reason(
     "passes an object or a method to other code, and an inner jit may reuse an old trace for it",
-    "Leave out the inner jit: the outer one compiles both. Or pass only what the inner jit needs.",
+    "Leave out the inner jit: the outer jit compiles the inner function too. Or pass only what the "
+    "inner jit needs.",
 )
 NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you hoist it.")
 HIDDEN = Reason(

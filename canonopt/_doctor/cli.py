@@ -40,8 +40,8 @@ compiled again without need.
 
 _FIX = """\
 Prints a diff that replaces imports of Optax by imports of canonopt. The numerical results stay the
-same. `canonopt fix train.py | git apply` applies the diff, and so does --write. What is left as it
-is, and why, is printed to stderr.
+same. `canonopt fix train.py | git apply` applies the diff, and so does --write. If canonopt may not
+support a use of Optax in a file, the file stays unchanged, and stderr says why.
 """
 
 
@@ -100,7 +100,7 @@ def _add_options(doctor: argparse.ArgumentParser) -> None:
     add("--allow", metavar="FUNCTION:N", action="append", type=_allowed, default=[], help=text)
     text = "report on a file or folder that --streams wrote, even during the run"
     add("--attach-to", metavar="STREAM", help=text)
-    text = "show what RUN2 compiled and RUN1 did not; both are files of --json"
+    text = "show what RUN2 compiled and RUN1 did not; both are files that --json wrote"
     add("--compare", metavar=("RUN1", "RUN2"), nargs=2, help=text)
     text = "github: also print warnings that GitHub shows"
     add("--format", choices=("text", "github"), help=text)
@@ -138,7 +138,8 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
         raise ValueError("--html needs rich. Write: pip install rich")
     for path in filter(None, [getattr(options, form) for form in _FORMS]):
         if not os.access(Path(path).absolute().parent, os.W_OK) or os.path.isdir(path):
-            raise ValueError(f"cannot write {path}: no such folder, or no permission")
+            reason = "it is a folder, or its folder is missing or not writable"
+            raise ValueError(f"cannot write {path}: {reason}")
     if (folder := options.streams) is not None:
         try:
             os.makedirs(folder, exist_ok=True)
@@ -177,7 +178,7 @@ def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str
     for old, new in itertools.zip_longest(*texts, fillvalue="nothing"):
         if old != new:
             text = f"it prints something else, first {new!r} in place of {old!r}"
-            return f"{text}, which may be a time or a random number"
+            return f"{text}. A time or a random number in the output may be the reason"
     return None
 
 

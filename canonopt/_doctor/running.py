@@ -63,9 +63,9 @@ def watched(
 
 
 _UNWATCHED = (
-    "No process of the command imported jax, or none could be watched: Python imports canonopt's "
-    "sitecustomize only if the environment of the command reaches it, and if it runs without -E, "
-    "-I and -S. Leave out these options."
+    "No process of the command imported jax, or none could be watched: canonopt can watch a "
+    "Python process only if it inherits the environment of the command, and runs without -E, -I "
+    "and -S. Leave out these options."
 )
 
 

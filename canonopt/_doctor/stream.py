@@ -208,7 +208,7 @@ def _record(line: bytes) -> dict[str, Any]:
     try:
         return {**json.loads(line)}
     except (TypeError, ValueError):  # report the other lines, even if a full disk has cut one
-        text = "some lines of its stream cannot be read"
+        text = "some lines of the stream of canonopt doctor cannot be read"
         return {"event": "problem", "time": 0.0, "text": text}
 
 

@@ -120,14 +120,14 @@ def all_inside(value: Any) -> Iterator[Any]:
 # --- functions that share no program with equal ones ---------------------------------------------
 
 _TELLS = (
-    "it captures an array{}, and its code may act differently for a tracer or keep the tracer: {}. "
+    "it captures an array{}, and its code may treat a tracer differently, or keep it: {}. "
     "Pass the array as an argument, even if a method reads it from self."
 )
 
 # While a program holds a constant made from a NumPy array, new traces get the array's old values.
 NUMPY = (
     "it reads a NumPy array, which may change in place. Before the function is made, write {}. If "
-    "a shape needs the numbers, write a tuple of Python numbers."
+    "a shape depends on the numbers, use a tuple of Python numbers instead."
 )
 KEEPS = (
     "it has a callback or a derivative rule that may read a value which can change. Pass the value "

@@ -126,7 +126,7 @@ class Reading:
     is_comparable: bool = True  # whether another reading can have the same key
     can_change: bool = False  # whether reading the same values later can give another key
     reads_data: bool = False  # whether some of what can change is data, not only code
-    stores: str = ""  # names code that may change something that exists before it runs
+    stores: str = ""  # names code that may change something that already exists
     captures_arrays: bool = False  # whether an array was read that could become an argument
     # Says how code may tell a tracer from an array without an error, or keep a tracer. Else empty.
     tells_tracers: str = ""
@@ -244,7 +244,7 @@ class Reader:
         if self.holds_mutable:
             reading.stores = reading.stores or self.changes_objects
         if reading.stores and not reading.tells_tracers:
-            what = f"{reading.stores} may change something that exists before it runs"
+            what = f"{reading.stores} may change something that already exists"
             reading.tells_tracers = what
         if self._takes_remainders and not reading.tells_tracers:
             texts = (word for word in self.out if type(word) in (str, bytes))

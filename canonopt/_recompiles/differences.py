@@ -439,7 +439,7 @@ class Difference(Part):
             return ""
         words = f". Also use {self.our_jit} for the step, since it is made again"
         why = self.after.why_not_shared
-        return f"{words}. At present, {why}" if why else words
+        return f"{words}. But the step cannot share its program yet: {why}" if why else words
 
     @property
     def redefined(self) -> str:

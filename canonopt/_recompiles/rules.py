@@ -186,8 +186,8 @@ RULES: list[Rule] = [
     Rule(
         lambda d: d.is_static and d.path == "self" and d.new.wrapper is None and d.before.is_unique,
         "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
-        "self.{d.new.name}{d.other_statics}) where the object is made: that jit compares only what "
-        "the method reads of the object{d.of_attributes}",
+        "self.{d.new.name}{d.other_statics}) where the object is made: {d.our_jit} compares only "
+        "the attributes that the method reads{d.of_attributes}",
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
@@ -245,8 +245,8 @@ RULES: list[Rule] = [
     # Static values.
     Rule(
         lambda d: d.is_container_made_again and d.path != d.root,
-        "keep one {d.after.type} for {d.path}, or write a tuple: what can change is the same only "
-        "if it is one object",
+        "keep one {d.after.type} for {d.path}, or write a tuple: {d.our_jit} compares a "
+        "{d.after.type} by identity, because it can change",
     ),
     Rule(
         lambda d: d.is_static and d.path != d.root and re.match("['\"]", d.before.text),
@@ -318,7 +318,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: {d.before.kind, d.after.kind} == {"node", "transformation"},
-        "pass {d.path} with canonopt.dynamic(number) in every call, or in none: it is a leaf",
+        "pass {d.path} with canonopt.dynamic(number) in every call, or in none: a dynamic number "
+        "adds a leaf to the pytree",
     ),
     Rule(
         lambda d: d.is_missing and re.search(r"\[\d+\]$", d.path) and d.root != d.path,

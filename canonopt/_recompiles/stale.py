@@ -509,7 +509,7 @@ class StaleRead:
         if more > 0 and all(_ARRAY.fullmatch(value.after) for value in self.values):
             names = [*dict.fromkeys(name.partition("[")[0] for name in names)]  # name the pytrees
         calls = "1 cached call" if self.calls == 1 else f"{self.calls} cached calls"
-        again = "traced again now, it gives another program"
+        again = "a new trace gives another program"
         if not self.is_confirmed:
             again = "unconfirmed: the function has effects or reads outside state, so it was not "
             again += "traced again"
@@ -837,7 +837,7 @@ def assert_not_stale() -> Iterator[None]:
         ...
     canonopt.errors.StaleReadError: loss goes on with an old value, since call 2:
       runtime.weight was 1.0 when it was traced, and is 5.0 now (read in loss at ...)
-      1 cached call since; traced again now, it gives another program
+      1 cached call since; a new trace gives another program
       hint: pass runtime.weight to loss as an argument
 
     ```

@@ -303,8 +303,9 @@ def _value_needed(name: str, by: str) -> DynamicSpecError:
     """Build the error for a value that is needed for `by`. `name` begins with the parameter."""
     return DynamicSpecError(
         f"{name} cannot be traced: its value is needed for {by}.",
-        "Write a Python number instead of canonopt.dynamic(...): each new value is compiled. "
-        "Or write your own factory, which uses jnp there, and pass it to canonopt.canonical.",
+        "Write a Python number instead of canonopt.dynamic(...): then each new value compiles "
+        "again. Or write a factory that computes this part with jnp, and pass it to "
+        "canonopt.canonical.",
         path=name.partition(" of ")[0],
     )
 

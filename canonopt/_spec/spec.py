@@ -162,7 +162,7 @@ class Configured:
         kept = {name: value for name, value in old.items() if name not in new} if paths else {}
         made = {name: mapped(value, change, name) for name, value in kept.items()}
         for path in paths:
-            problem = f"replace got a value for {path}, and another for a part that it is in."
+            problem = f"replace got a value for {path}, and another for a part that contains it."
             raise ParameterError(problem, "Write only one of them.", path=path)
         changed = {name: v for name, v in made.items() if v is not old[name]}
         return factory.from_fields({**changed, **new}, old)

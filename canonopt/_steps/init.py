@@ -172,8 +172,9 @@ def _trace(
             loss = loss_fn(*loss_args, **loss_kwargs)
         except Exception as error:
             error.add_note(
-                "canonopt was tracing loss_fn for shapes, as loss_fn(model, *args, **kwargs): the "
-                "arguments after loss_fn are passed on to it, such as a batch."
+                "canonopt was tracing loss_fn for shapes, and called "
+                "loss_fn(model, *args, **kwargs). To pass it other arguments, such as a batch, "
+                "write them after loss_fn."
             )
             raise
         # Checked inside the trace, before `jax.grad` can raise an error of its own.

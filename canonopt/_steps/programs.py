@@ -197,8 +197,7 @@ class _Use:
                     raise DeletedArrayError(
                         f"{name_of(jitted.wrapped)} captures a {array.dtype.name}{[*array.shape]} "
                         "array that has been deleted or donated. `jax.jit` copies captured arrays "
-                        "into each program, but `canonopt.jit` passes them to the program at each "
-                        "call.",
+                        "into each program, but canonopt passes them to the program at each call.",
                         "Capture a copy: `jnp.copy(array)`.",
                     ) from error
             raise
@@ -472,8 +471,8 @@ def _trace(
 # `Copy` raises these errors: the last two if another thread changes an object meanwhile.
 _UNCOPIED = (TypeError, RecursionError, ValueError, RuntimeError)
 _WHOLE = (
-    "it captures an array in an object that canonopt cannot copy, or reads a class for which "
-    "isinstance tells a tracer from an array. Pass the array as an argument."
+    "it captures an array in an object that canonopt cannot copy, or may call isinstance "
+    "with a class that treats tracers and arrays differently. Pass the array as an argument."
 )
 _OLD = (
     "an inner function reads a value that has changed since JAX traced that function, and JAX "
@@ -504,7 +503,7 @@ _RETURNS = (
 # With `in_shardings`, JAX refuses keyword arguments, such as `CAPTURED`.
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
 _PLACED = (
-    "it captures an array in the memory of a host, on an explicit mesh or on other hosts, and no "
+    "it captures an array in host memory, on a mesh with explicit axes, or on other hosts, and no "
     "argument is committed to the array's devices. Pass the array as an argument."
 )
 # A program keeps its static arguments alive. If one of them equals only itself, and no module has

@@ -189,7 +189,11 @@ NO_STREAM, NO_RUN = "is not a stream of canonopt doctor", "was not written by th
         ("doctor --html", "argument --html: expected one argument"),
         ("doctor train.ipynb", "train.ipynb is a notebook. Use canonopt.compile_log"),
         ("doctor --nonsense train.py", "unrecognized arguments: --nonsense"),
-        ("doctor --json no/such/folder.json train.py", "cannot write .*no such folder"),
+        (
+            "doctor --json no/such/folder.json train.py",
+            "cannot write .*: it is a folder, or its folder is missing or not writable",
+        ),
+        ("doctor --html . train.py", "cannot write .: it is a folder, or its folder is missing"),
         ("doctor --streams . train.py", "not empty: give --streams a new folder for each run"),
         ("doctor --streams report.json train.py", "cannot make the folder report.json: "),
         ("doctor --format html train.py", "argument --format: invalid choice: 'html'"),
@@ -281,13 +285,13 @@ for runtime.weight in (1.0, 2.0):
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (("timed.py",), "which may be a time or a random number."),
+        (("timed.py",), "A time or a random number in the output may be the reason."),
         (("--", "env", "-u", "PYTHONPATH", sys.executable, "plain.py"), "could not be watched"),
         (("fails.py",), "With canonopt's factories the exit status is 1."),
         (("broken.py",), "The command failed, so it was not run again with canonopt."),
         (
             ("stale.py",),
-            "With canonopt's factories it prints something else, first '-0.5' in place of '-1.0', ",
+            "With canonopt's factories it prints something else, first '-0.5' in place of '-1.0'. ",
         ),
     ],
 )

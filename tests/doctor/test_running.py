@@ -284,7 +284,7 @@ def test_a_process_that_cannot_import_canonopt_says_so(folder):
     subprocess.run([*PYTHON, "-m", "venv", "--without-pip", folder / "bare"], check=True)
     done = run(*DOCTOR, "--", folder / "bare" / "bin" / "python", there / "script.py", cwd=folder)
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
-    assert "Install the same canonopt in this Python." in done.stderr
+    assert "In this Python, install the version of canonopt that runs the doctor." in done.stderr
 
 
 # This runs in the process of the doctor, too.
@@ -324,7 +324,7 @@ def test_what_goes_on_with_an_old_value_is_reported(tmp_path):
         "train_step goes on with an old value, since call 21:\n"
         "  runtime.lam_bc was 1.0 when it was traced, and is 5.0 now "
         "(read in loss at stale.py:11)\n"
-        "  20 cached calls since; traced again now, it gives another program\n"
+        "  20 cached calls since; a new trace gives another program\n"
         "  hint: pass runtime.lam_bc to train_step as an argument\n"
     )
     assert lines in done.stderr

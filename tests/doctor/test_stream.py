@@ -167,7 +167,7 @@ def test_lines_that_cannot_be_read_are_a_problem_and_no_more(tmp_path):
     broken = [lines[0][:20], '{"event": "new", "time": 0.0}\n', "[]\n", "\xff\n"]
     (tmp_path / "stream.jsonl").write_text("".join([start, *broken, *lines]), encoding="latin-1")
     (process,), _ = read(tmp_path)
-    assert process.problems == ["some lines of its stream cannot be read"]
+    assert process.problems == ["some lines of the stream of canonopt doctor cannot be read"]
     assert [log.traces for log in process.logs if log.name == "grown"] == [4]
 
 

@@ -425,7 +425,7 @@ return captured([1])
 ### jax array
 return captured(jnp.ones(2))
 = its captured variable 'value', f32\[2\], is an array\. Pass it as an argument, or capture a Python
-= number or a tuple of numbers. As a field of a model, the array would be trained\.
+= number or a tuple of numbers\. Do not make the array a field of a model: it would be trained\.
 ### loop variable
 for amount in range(2):
     function = lambda x: amount * x

@@ -72,7 +72,8 @@ class Model(eqx.Module):
 def make(): return canonopt.filter_jit(lambda model, x: x[:model.sizes[0]])
 [make()(Model([1]), jnp.ones(2)) for _ in range(2)]
 = model.sizes: static value: [1] -> another list that looks the same
-= hint: keep one list for model.sizes, or write a tuple: what can change is the same only if it is
+= hint: keep one list for model.sizes, or write a tuple: canonopt.filter_jit compares a list by
+=| identity, because it can change
 ### a number in a model that is trained
 class Model(eqx.Module):
     weight: jax.Array
@@ -368,7 +369,8 @@ for rate in (0.1, 0.2, 0.3): step(canonopt.sgd(schedule(rate)), 1.0)
 step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (canonopt.dynamic(0.1), 0.2, 0.3): step(canonopt.sgd(rate), 1.0)
 = optim: structure: a canonopt.Sgd -> canonopt.sgd(learning_rate=0.2)\n
-= hint: pass optim with canonopt.dynamic(number) in every call, or in none: it is a leaf
+= hint: pass optim with canonopt.dynamic(number) in every call, or in none: a dynamic
+=| number adds a leaf to the pytree
 ### an object that holds an optimizer and equals only itself
 class Agent:
     def __init__(self, rate): self.optim = optax.sgd(rate)
@@ -414,7 +416,7 @@ def make(array):
         return x * array
     return OURS(step)
 for i in range(3): make(jnp.ones(2) * i)(1.0)
-= make.<locals>.step in line 5 may change something that exists before it runs. Pass the array
+= make.<locals>.step in line 5 may change something that already exists. Pass the array
 ### a function that is made again inside of a context of Flax
 with flax.linen.intercept_methods(lambda call, args, kwargs, _: call(*args, **kwargs)):
     for _ in range(3): jax.jit(lambda x: x * 2)(1.0)
@@ -561,12 +563,13 @@ class Trainer:
     def step(self, x): return self.tx.update(x, self.tx.init(x))[0]
 [Trainer(rate).step(jnp.ones(2)) for rate in (0.1, 0.2)]
 = hint: take the jit off step
-= the method reads of the object. Build tx from canonopt, with canonopt.dynamic(number) for
+= canonopt.jit compares only the attributes that the method reads. Build tx from canonopt, with
+=| canonopt.dynamic(number) for
 ### a static self with an optimizer that is dynamic
 Held = type("Held", (), {"__init__": lambda self, rate: vars(self).update(tx=sgd(dynamic(rate)))})
 sgd, dynamic, step = canonopt.sgd, canonopt.dynamic, lambda self, x: self.tx.init(x)
 [jax.jit(step, static_argnums=0)(Held(rate), 1.0) for rate in (0.1, 0.2)]
-= that jit compares only what the method reads of the object\n
+= canonopt.jit compares only the attributes that the method reads\n
 ### two phases with an optimizer each
 def make(tx): return JIT(lambda p, s: tx.update(p, s, p))
 for tx in (optax.adam(0.1), optax.adamw(0.2)):
@@ -622,8 +625,8 @@ class Trainer:
     def step(self, x, size): return x * jnp.ones(size)
 for _ in range(3): Trainer().step(1.0, size=2)
 = hint: take the jit off step, and write self.step = canonopt.jit(self.step,
-=| static_argnames=('size',)) where the object is made: that jit compares only what the method
-=| reads of the object
+=| static_argnames=('size',)) where the object is made: canonopt.jit compares only the
+=| attributes that the method reads
 ### a jitted function that is given a list
 loss = jax.jit(lambda x, rates: x * rates[0], static_argnames="rates")
 step = jax.jit(lambda loss, x: x, static_argnums=0)
@@ -646,7 +649,7 @@ for _ in range(2):
     x, y = np.ones(2), np.zeros(2)
     JIT(lambda w: w * x + y)(jnp.ones(2))
 = Before the function is made, write x = jnp.asarray(x); y = jnp.asarray(y), outside of functions.
-=| If a shape needs the numbers, write a tuple of Python numbers.
+=| If a shape depends on the numbers, use a tuple of Python numbers instead.
 =| If the array is made again, as when a notebook cell runs again, pass it as an argument
 ### an array whose value a function that our jit does not share asks for
 def make(data): return OURS(lambda x: x - float(data))

@@ -123,8 +123,8 @@ for _ in range(2):
     fit(ones)
 ### a trainer that holds a NumPy array, and a rate that its step does not read
 # hint: the function itself is new each time: it reads a NumPy array, which may change in place. \
-Before the function is made, write self.x = jnp.asarray(self.x). If a shape needs the numbers, \
-write a tuple of Python numbers.
+Before the function is made, write self.x = jnp.asarray(self.x). If a shape depends on the \
+numbers, use a tuple of Python numbers instead.
 class Trainer:
     def __init__(self, x, rate):
         self.x, self.rate = x, rate
@@ -178,10 +178,11 @@ for lr in np.logspace(-3, -1, 4):
 ### a step with another learning rate over an array of NumPy
 # hint: build tx entirely from canonopt in place of optax, with canonopt.dynamic(number) \
 for numbers that change: the same configuration is the same object. Also use canonopt.jit for the \
-step, since it is made again. At present, it reads a NumPy array, which may change in place. \
-Before the function is made, write data = jnp.asarray(data). If a shape needs the numbers, \
-write a tuple of Python numbers. Then canonopt.jit or canonopt.filter_jit shares the program. Or \
-make the function once, in a function under functools.cache.
+step, since it is made again. But the step cannot share its program yet: it reads a NumPy array, \
+which may change in place. Before the function is made, write data = jnp.asarray(data). If a \
+shape depends on the numbers, use a tuple of Python numbers instead. Then canonopt.jit or \
+canonopt.filter_jit shares the program. Or make the function once, in a function under \
+functools.cache.
 def fit(lr, data):
     tx = optax.sgd(lr)
     return jax.jit(lambda x: tx.update(x * data, tx.init(x), x)[0])(ones)  # here

@@ -322,7 +322,7 @@ def test_the_error_says_what_has_changed_and_where_it_is_read():
         "scaled goes on with an old value, since call 2:\n"
         "  RATE was 1.0 when it was traced, and is 2.0 now "
         f"(read in scaled at {__file__}:{line})\n"
-        "  1 cached call since; traced again now, it gives another program\n"
+        "  1 cached call since; a new trace gives another program\n"
         "  hint: pass RATE to scaled as an argument"
     )
     assert (error.value.path, error.value.before, error.value.after) == ("RATE", "1.0", "2.0")

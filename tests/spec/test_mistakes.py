@@ -62,9 +62,9 @@ adam(1e-3).replace(beta1=0.5) | There is no hyperparameter 'beta1'. \
 chain(clip(1.0), adam(1e-3)).replace(lr=0.1, learning_rate=0.2) | replace got two values for \
     args[1].learning_rate. Write only one of them.
 chain(adam(1e-3)).replace(**{'args[0]': sgd(1e-3), 'args[0].lr': 0.1}) | replace got a value for \
-    args[0].learning_rate, and another for a part that it is in. Write only one of them.
+    args[0].learning_rate, and another for a part that contains it. Write only one of them.
 chain(adam(1e-3)).replace(args=(sgd(1e-3),), lr=0.1) | replace got a value for \
-    args[0].learning_rate, and another for a part that it is in. Write only one of them.
+    args[0].learning_rate, and another for a part that contains it. Write only one of them.
 canonopt.canonical(with_more)(0.1, b2=3) | with_more: missing a required argument: 'b1'. Its sig
 ### text in place of a number or a boolean, ParameterError
 adam('1e-3') | learning_rate of adam must be a number or a boolean, not '1e-3'. Write a \

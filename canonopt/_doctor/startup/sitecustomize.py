@@ -129,7 +129,7 @@ def watch(folder: str) -> None:
         except Exception as error:
             text = str(error)
             if isinstance(error, ImportError):
-                text = f"{text}. Install the same canonopt in this Python."
+                text += ". In this Python, install the version of canonopt that runs the doctor."
             stream.write({"event": "problem", "time": time.time(), "text": text[:1000]})
 
     def listen() -> None:
