@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen, nnx
-from jax._src import api_util, linear_util, pjit
+from jax._src import pjit
 from jax.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
@@ -52,19 +52,6 @@ def test_jax_jit_has_no_other_options():
     deprecated = {"device", "backend", "abstracted_axes"}  # with these, `jit_options` gives None
     parameters = inspect.signature(jax.jit).parameters
     assert set(parameters) - deprecated - {"fun"} == known
-
-
-@pytest.mark.parametrize("path", functions.IMMUTABLE)
-def test_immutable_classes_have_the_attributes_that_define_them(path):
-    module, _, name = path.rpartition(".")
-    cls = getattr(importlib.import_module(module), name)
-    partial = cls.__name__ == "HashablePartial"
-    info = api_util.debug_info("a test", function, (), {})
-    made = cls(len, 1, b=2) if partial else linear_util.wrap_init(len, debug_info=info)
-    attributes = {*getattr(made, "__dict__", ()), *getattr(cls, "__slots__", ())}
-    # Computed from the others, set during a call, and for error messages only.
-    others = {"f_transformed", "stores", "debug_info"}
-    assert attributes - others == {*functions.IMMUTABLE[path]}
 
 
 def test_the_array_that_a_tracer_of_vmap_stands_for_is_found():
@@ -384,7 +371,6 @@ MOVED = {
             f"{CONFIG}.trace_context",
             f"{CONFIG}.trace_context_names",
             "jax._src.tree_util._registry",
-            *functions.IMMUTABLE,
         )
     },
     "equinox._jit._filter_jit_cache": [

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Literal, TypeVar, overload
 
-from .._jax_internals.functions import IMMUTABLE, is_module_class, node_functions
+from .._jax_internals.functions import is_module_class, node_functions
 from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import is_mock, loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
@@ -359,7 +359,6 @@ _IMMUTABLE: dict[str, tuple[str, ...]] = {
     # Pydantic makes one object of each of these types per model class, from the class definition.
     "pydantic_core._pydantic_core.SchemaSerializer": (),
     "pydantic_core._pydantic_core.SchemaValidator": (),
-    **IMMUTABLE,
 }
 
 

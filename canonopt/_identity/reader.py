@@ -431,12 +431,8 @@ class Reader:
         """Add the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.reading.can_change = True
-        for path, how in code.tells_tracers.items():
-            if self.reading.tells_tracers:
-                break
-            found = _reached(namespace.get(path[0]), path[1:])[1] if path else None
-            if not _is_of_library(found):
-                self.reading.tells_tracers = f"{function.__qualname__} {how}"
+        if code.tells_tracers and not self.reading.tells_tracers:
+            self.reading.tells_tracers = f"{function.__qualname__} {code.tells_tracers}"
         # Setting an attribute always counts as storing: a class or module may keep a tracer.
         if code.stores or code.sets_attributes:
             self.reading.stores = self.reading.stores or function.__qualname__
@@ -542,12 +538,12 @@ class Reader:
         self.reading.hides_traces |= name in _HIDE_TRACES
         self.reading.reads_dimensions |= getattr(value, "__module__", None) == "jaxtyping"
         self._takes_remainders |= value is operator.mod or value is operator.imod
-        # For a builtin that code calls by its name, `code.tells_tracers` has the answer already:
-        # the bytecode shows if the string is only for an error.
-        is_telling = name in TELLS_TRACERS
+        is_telling = name in TELLS_TRACERS or makes_text(value)
         if name in ARRAY_ATTRIBUTES:  # `jax.devices` is no method of an array
             is_telling = not is_in_place(value) or "." in value.__qualname__
-        if is_telling or (makes_text(value) and not is_builtin):
+        # For a builtin that code calls by its name, `code.tells_tracers` has the answer already:
+        # the bytecode shows what the builtin is used for.
+        if is_telling and not is_builtin:
             self.note_telling(name)
 
     def note_telling(self, name: str) -> None:

@@ -176,14 +176,6 @@ def node_functions(kind: type) -> tuple[Any, ...] | None:
         return None
 
 
-# Classes of JAX whose instances never change, each with the attributes that define an instance. If
-# JAX has moved a class, optimizers that hold its instances count as different.
-IMMUTABLE: dict[str, tuple[str, ...]] = {
-    "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
-    "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
-}
-
-
 # --- who wrote a function -------------------------------------------------------------------------
 
 

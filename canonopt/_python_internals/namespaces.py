@@ -119,7 +119,8 @@ def is_dunder(name: str) -> bool:
 # Libraries look up these attributes of the instances of users' classes.
 _ASKED_FOR = frozenset(
     "init update setup tree_flatten tree_unflatten tree_flatten_with_keys keys shape dtype "
-    "weak_type sharding".split()
+    "weak_type sharding on_get_value on_set_value on_create_value on_add_axis "
+    "on_remove_axis".split()
 )
 
 

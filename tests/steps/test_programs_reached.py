@@ -369,6 +369,12 @@ class Named(nn.Module):
 for value in (False, True):
     with flax.config.temp_flip_flag("fix_rng_separator", value):
         yield jit(lambda x: Named().init(jax.random.key(0), x))(jnp.ones((1, 2)))
+### hooks of a variable of Flax NNX
+class Rated(flax.nnx.Param):
+    def on_get_value(self, value): return value * rate
+-> x * Rated(jnp.ones(2)).get_value()
+~ rate = 2.0
+~ Rated.on_get_value = lambda self, value: value + 5.0
 ### switches and files of libraries
 import absl.logging, attr, chex, flax.nnx, tempfile
 from etils import epath
