@@ -35,8 +35,7 @@ VERSIONS = (
 )
 
 sys.path.insert(0, str(PACKAGES))
-from codes.choice import CHOICE, Code  # noqa: E402
-from codes.sources import prepared  # noqa: E402
+from codes.choice import CHOICE, Code, prepared  # noqa: E402
 
 
 def main() -> None:
@@ -55,7 +54,7 @@ def main() -> None:
 
 def measured(code: Code, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Return `measure.py`'s output in both runs of each variant, and how far the numbers differ."""
-    adapter = importlib.import_module(f"codes.adapters.{code.name}")
+    adapter = importlib.import_module("codes.adapters")
     folders = prepared(code, adapter, folder, options.repositories.resolve())
     results: dict[str, Any] = {}
     for variant, script in folders.items():

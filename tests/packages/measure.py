@@ -7,6 +7,7 @@ python tests/packages/measure.py flowjax loop optax
 
 import argparse
 import importlib
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -72,16 +73,14 @@ def counted(trial: Callable[[int], Any], trials: int) -> tuple[dict[str, Any], l
 class Sweep:
     """In place of canonopt: each call of a factory takes another learning rate, a traced one."""
 
-    def __init__(self) -> None:
-        self.calls = 0
+    calls = itertools.count(1)
 
     def __getattr__(self, name: str) -> Callable[[float], Any]:
         import canonopt
 
         def build(learning_rate: float) -> Any:
-            self.calls += 1
-            dynamic = canonopt.dynamic(learning_rate * (1 + self.calls / 10))
-            return getattr(canonopt, name)(dynamic)
+            rate = learning_rate * (1 + next(self.calls) / 10)
+            return getattr(canonopt, name)(canonopt.dynamic(rate))
 
         return build
 

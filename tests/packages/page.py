@@ -16,23 +16,22 @@ ADVISED = "# --- advised "
 Notes: TypeAlias = dict[str, list[dict[str, Any]]]  # of each round, by variant
 
 
-class Script:
-    """Read a script of `loops/` into the parts that the page shows."""
-
-    def __init__(self, package: str) -> None:
-        path = LOOPS / f"{package.replace('-', '_')}.py"
-        self.text = path.read_text()
-        _, *paragraphs = ast.get_docstring(ast.parse(self.text)).split("\n\n")
-        [lines] = [p for p in paragraphs if p.startswith("Write ")]
-        self.lines = " ".join(lines.removeprefix("Write ").removesuffix(".").split())
-        self.why = "\n\n".join(p for p in paragraphs if not p.startswith("Write "))
-        _, advised = re.split(f"^{ADVISED}-*$", self.text, flags=re.MULTILINE)
-        # One line is said in the table.
-        is_long = "` and `" in self.lines or "`, `" in self.lines
-        self.block = f"\n```python\n{advised.strip()}\n```\n" if is_long else ""
-        for line in re.findall("`(.*?)`", self.lines):
-            if line not in self.text.replace("library.", "canonopt."):
-                raise ValueError(f"{path.name} does not have the line {line!r} of its docstring")
+def parts_of(package: str) -> dict[str, str]:
+    """Return of a script of `loops/`: what to write, why, and the code if that is long."""
+    path = LOOPS / f"{package.replace('-', '_')}.py"
+    text = path.read_text()
+    _, *paragraphs = ast.get_docstring(ast.parse(text)).split("\n\n")
+    [lines] = [p for p in paragraphs if p.startswith("Write ")]
+    why = "\n\n".join(p for p in paragraphs if not p.startswith("Write "))
+    lines = " ".join(lines.removeprefix("Write ").removesuffix(".").split())
+    _, advised = re.split(f"^{ADVISED}-*$", text, flags=re.MULTILINE)
+    # One line is said in the table.
+    is_long = "` and `" in lines or "`, `" in lines
+    for line in re.findall("`(.*?)`", lines):
+        if line not in text.replace("library.", "canonopt."):
+            raise ValueError(f"{path.name} does not have the line {line!r} of its docstring")
+    block = f"\n```python\n{advised.strip()}\n```\n" if is_long else ""
+    return {"lines": lines, "why": why, "block": block}
 
 
 def further_compiles(notes: Notes, variant: str) -> int:
@@ -62,7 +61,7 @@ def difference(notes: Notes, variant: str) -> float:
 def row(package: str, version: str, notes: Notes, swept: str) -> str:
     """Return the row of the table, from its second character on."""
     variants = ("loop canonopt", "advised canonopt", "advised optax")
-    cells = [f"[{package}](#{package}) {version}", Script(package).lines]
+    cells = [f"[{package}](#{package}) {version}", parts_of(package)["lines"]]
     cells.append(str(further_compiles(notes, "loop optax")))
     cells += [f"{further_compiles(notes, v)} · {times_faster(notes, v)}" for v in variants]
     differ = [difference(notes, variant) for variant in variants[:2]]
@@ -81,7 +80,7 @@ def render(rows: dict[str, str], packages: list[str]) -> str:
     introduction = TEMPLATE.read_text().format(
         measured="\n".join(rows[name] for name in listed), solved=len(solved), all=len(rows)
     )
-    sections = [SECTION.format(package=name, **vars(Script(name))) for name in listed]
+    sections = [SECTION.format(package=name, **parts_of(name)) for name in listed]
     return introduction.rstrip() + "\n" + "".join(sections)
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from . import page
 from .environments import Environment
 from .selection import PACKAGES
-from .upstream import compare
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -58,7 +57,7 @@ def main() -> None:
         environment = Environment(folder, PACKAGES[name], ROOT)
         problems += [f"{name}: {each}" for each in measure(environment, options.rounds)]
         if not options.no_tests:
-            tests = compare(environment, PACKAGES[name], checkouts.get(name))
+            tests = environment.compared(checkouts.get(name))
             print(tests, flush=True)
             problems += tests["differences"]
     sys.exit("\n".join(problems) or None)

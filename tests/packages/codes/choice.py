@@ -2,9 +2,18 @@
 
 One code for each kind of training that a user of Optax may have, from the repository that people
 copy that kind from. Whether canonopt helps with it was not known, and none was left out afterwards.
+`prepared` takes a code out of its repository, and writes the scripts of its two variants.
 """
 
 import dataclasses
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HERE = Path(__file__).parent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,3 +76,61 @@ def _code(line: str) -> Code:
 
 
 CHOICE = tuple(_code(line) for line in _TABLE.splitlines() if line and not line.startswith("#"))
+
+
+def prepared(code: Code, adapters: ModuleType, folder: Path, repositories: Path) -> dict[str, Path]:
+    """Write the script as it is, but for data and steps, and with the diff of `diffs/`.
+
+    **Returns:** for "before" and "after", the folder that has the script.
+    """
+    repository = checkout(code, repositories)
+    folders = {}
+    for variant in ("before", "after"):
+        root = folder / variant
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+        archive = ["git", "-C", str(repository), "archive", code.commit, *code.paths]
+        tar = subprocess.run(archive, check=True, capture_output=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(root)], input=tar, check=True)
+        script = root / code.paths[0]
+        if script.suffix == ".ipynb":
+            left_out = adapters.LEFT_OUT.get(code.name, ())
+            text = script_of(json.loads(script.read_text()), left_out)
+            script = script.with_suffix(".py")
+            script.write_text(text)
+        shrink(script, adapters.SHRUNK.get(code.name, {}))
+        if variant == "after":
+            patch = ["patch", "--quiet", "-p1", "-i", str(HERE / "diffs" / f"{code.name}.diff")]
+            subprocess.run(patch, check=True, cwd=script.parent)
+        folders[variant] = script.parent
+    return folders
+
+
+def checkout(code: Code, repositories: Path) -> Path:
+    """Return the git directory of the repository, which is cloned if it is not there."""
+    target = repositories / code.repository.replace("/", "+")
+    if not target.is_dir():
+        url = f"https://github.com/{code.repository}"
+        subprocess.run(["git", "clone", "--quiet", "--bare", url, str(target)], check=True)
+    return target / "repo" if (target / "repo").is_dir() else target
+
+
+def script_of(notebook: dict[str, Any], left_out: tuple[int, ...]) -> str:
+    """Return the code cells of a notebook, without magics and cells that only call or plot."""
+    cells = []
+    for index, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "code" and index not in left_out:
+            lines = "".join(cell["source"]).splitlines()
+            kept = [line for line in lines if not line.startswith(("%", "!"))]
+            cells.append(f"# %% [{index}]\n" + "\n".join(kept) + "\n")
+    return "\n\n".join(cells)
+
+
+def shrink(path: Path, changes: dict[str, str]) -> None:
+    """Replace texts, each of which is in the file once."""
+    text = path.read_text()
+    for old, new in changes.items():
+        if text.count(old) != 1:
+            raise ValueError(f"{path} has {old!r} {text.count(old)} times, not once.")
+        text = text.replace(old, new)
+    path.write_text(text)

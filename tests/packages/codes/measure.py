@@ -4,8 +4,8 @@
 python tests/packages/codes/measure.py neural_ode FOLDER results.npz
 ```
 
-A trial is the entry function, called again in the same process. `FOLDER` has the script as
-`prepared` left it. With `--stale`, canonopt looks on, and notes what goes on with an old value.
+The trial is that of the code in `adapters`. `FOLDER` has the script as `prepared` left it. With
+`--stale`, canonopt looks on, and notes what goes on with an old value.
 """
 
 import argparse
@@ -14,9 +14,12 @@ import importlib
 import io
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from measure import counted
@@ -32,15 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     sys.path.insert(0, str(options.folder))
     os.environ["MPLBACKEND"] = "agg"  # no window for a plot
-    adapter = importlib.import_module(f"codes.adapters.{options.name}")
-    trial = adapter.entry(options.folder)
-    print(json.dumps(timed(trial, options)))
-
-
-def timed(trial: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the compiles, traces and seconds of each trial, and what goes on with an old value."""
-    import numpy as np
-
+    trial = getattr(importlib.import_module("codes.adapters"), options.name)(options.folder)
     block = contextlib.nullcontext()  # in which canonopt is not even imported
     if options.stale:
         import canonopt
@@ -51,16 +46,19 @@ def timed(trial: Any, options: argparse.Namespace) -> dict[str, Any]:
     notes["stale"] = [] if log is None else [str(read) for read in log.stale]
     if log is not None:
         options.results.with_suffix(".txt").write_text(str(log))
-    np.savez(options.results, **{f"trial {number}": found for number, found in enumerate(results)})
-    return notes
+    named = {f"trial {number}": found for number, found in enumerate(results)}
+    np.savez(options.results, **named)
+    print(json.dumps(notes))
 
 
 def numbers(trial: Any, number: int) -> Any:
-    """All numbers that a trial returns, or prints, one after the other as float64."""
+    """Return all numbers that a trial returns, one after the other as float64."""
     import jax
-    import numpy as np
 
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+    def printed(pattern: str) -> list[float]:
+        return [*map(float, re.findall(pattern, output.getvalue()))]
+
+    with contextlib.redirect_stdout(io.StringIO()) as output:
         result = trial(number, printed)
     leaves = [np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(result)]
     return np.concatenate(leaves)
