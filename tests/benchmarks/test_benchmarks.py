@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 import pytest
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 import canonopt
 from tools.benchmarks import parts
 
-from ..support.timing import deep, flat_dict, flat_step, loop, plus_one, ratio, seconds, timed
+from ..support.placements import mesh
+from ..support.timing import deep, flat_dict, flat_step, loop, plus_one, ratio, timed
 
 # A name, the limit of a ratio, and what measures it: a ratio with the seconds of both, or several.
 Ratio = tuple[float, float, float]
@@ -100,7 +100,7 @@ WAYS = {
 
 def steps() -> Iterator[Case]:
     def measure(ours, theirs, leaves):
-        params = [jnp.full(8, i, jnp.float32) for i in range(leaves)]
+        params = plain(leaves)
         opt_state = optax.adamw(1e-3).init(params)
 
         def compiled(make):
@@ -167,10 +167,6 @@ def closure(a=2.0, b="text", c=(1, 2)):
     return lambda x: (a * x, b, c)[0]
 
 
-def arrays(leaves):
-    return {str(i): jnp.ones(2) for i in range(leaves)}
-
-
 def layers(leaves):
     """Return perceptrons of six arrays and an activation each, which is another one in each."""
     first = eqx.nn.MLP(2, 2, 2, 2, activation=jax.nn.relu, key=jax.random.key(0))
@@ -193,7 +189,9 @@ def hoisting() -> Iterator[Case]:
         return ratio(ours, timed(lambda: jax.tree.map(lambda x: x, model), number), rounds=11)
 
     yield "hoisting a seen closure, against Equinox's conversion", 0.5, a_closure
-    for build, leaves, again in itertools.product((arrays, layers), (100, 10_000), (False, True)):
+    for build, leaves, again in itertools.product(
+        (flat_dict, layers), (100, 10_000), (False, True)
+    ):
         name = f"canonicalizing {leaves} leaves, {build.__name__}{', again' * again}"
         yield name, 5.0, functools.partial(a_model, build, leaves, again)
 
@@ -207,18 +205,18 @@ def plain(leaves, shape=(8,)):
     return [jnp.full(shape, i, jnp.float32) for i in range(leaves)]
 
 
-def mixed(leaves, shape=(8,)):
+def mixed(leaves, shape):
     first, *rest = plain(leaves, shape)
     return [first, *(leaf.astype(jnp.bfloat16) for leaf in rest)]
 
 
-def on_device(leaves, shape=(8,)):
+def on_device(leaves, shape):
     return jax.device_put(plain(leaves, shape), jax.devices()[0])
 
 
-def on_mesh(leaves, shape=(8,)):
-    mesh = Mesh(np.array(jax.devices()), ("data",))
-    return jax.device_put(plain(leaves, shape), NamedSharding(mesh, PartitionSpec("data")))
+def on_mesh(leaves, shape):
+    sharding = NamedSharding(mesh(1), PartitionSpec("data"))
+    return jax.device_put(plain(leaves, shape), sharding)
 
 
 def new_loss():
@@ -290,7 +288,7 @@ WATCHED = {
 
 def watching() -> Iterator[Case]:
     def a_cached_call(name, jit):
-        params = [jnp.full(8, i, jnp.float32) for i in range(500)]
+        params = plain(500)
         functions = WATCHED[name](jit), jit(body)
         ours, theirs = (timed(lambda f=f: jax.block_until_ready(f(params)), 40) for f in functions)
         ours(), theirs()
@@ -327,7 +325,8 @@ def test_a_ratio_is_within_its_limit(limit, measure, benchmark, request):
     measured = benchmark.pedantic(measure)
     every = measured if isinstance(measured, list) else [measured]
     middle, ours, theirs = map(statistics.median, zip(*every, strict=True))
-    what = f"{request.node.callspec.id}: {middle:.3f}, {seconds(ours)} against {seconds(theirs)}"
+    name = request.node.callspec.id
+    what = f"{name}: {middle:.3f}, {ours * 1e6:.2f} us against {theirs * 1e6:.2f} us"
     print(f"\n{what}; limit {limit}")
     benchmark.extra_info.update(ratio=middle, seconds=ours, seconds_of_others=theirs, limit=limit)
     assert middle <= limit, what

@@ -15,23 +15,14 @@ import jax.tree_util as jtu
 import optax
 from jax.sharding import SingleDeviceSharding
 
-# Each builds, from a number, a new callable that takes a vector.
-KINDS: dict[str, Callable[[float], Callable]] = {}
 # These callables do the same for all numbers.
 SAME_FOR_ALL = {"a class method"}
 
 
-def kind(build):
-    KINDS[build.__name__.replace("_", " ")] = build
-    return build
-
-
-@kind
 def a_lambda(k):
     return lambda x: k * x**2
 
 
-@kind
 def a_nested_function(k):
     def square(x: jax.Array) -> jax.Array:
         """A function of its own."""
@@ -40,7 +31,6 @@ def a_nested_function(k):
     return square
 
 
-@kind
 def a_function_that_calls_itself(k):
     def power(x, n=3):
         return x if n == 0 else k * power(x, n - 1)
@@ -48,7 +38,6 @@ def a_function_that_calls_itself(k):
     return power
 
 
-@kind
 def functions_that_call_each_other(k):
     def even(x, n=4):
         return x if n == 0 else odd(x, n - 1)
@@ -59,7 +48,6 @@ def functions_that_call_each_other(k):
     return even
 
 
-@kind
 def wrapped(k):
     inner = a_nested_function(k)
 
@@ -70,12 +58,10 @@ def wrapped(k):
     return wrapper
 
 
-@kind
 def a_total(k):
     return lambda x: jnp.sum(k * x**2)
 
 
-@kind
 def custom_jvp(k):
     @jax.custom_jvp
     def square(x):
@@ -88,7 +74,6 @@ def custom_jvp(k):
     return square
 
 
-@kind
 def custom_vjp(k):
     @jax.custom_vjp
     def square(x):
@@ -156,7 +141,11 @@ def on_device(index):
 
 
 Partial = jtu.Partial
-KINDS |= {
+_NAMED = [a_lambda, a_nested_function, a_function_that_calls_itself, functions_that_call_each_other]
+_NAMED += [wrapped, a_total, custom_jvp, custom_vjp]
+# Each builds, from a number, a new callable that takes a vector.
+KINDS: dict[str, Callable[[float], Callable]] = {
+    **{build.__name__.replace("_", " "): build for build in _NAMED},
     "a default": lambda k: lambda x, k=k: k * x,
     "a keyword default": lambda k: lambda x, *, k=k: k * x,
     "partial": lambda k: functools.partial(scale, k),

@@ -188,37 +188,33 @@ def loss_fn(params: Any, x: jax.Array) -> jax.Array:
     return jnp.mean((x @ params["w"] + params.get("b", 0.0)) ** 2)
 
 
-def step_for(name: str) -> Callable[[Any, Any, Any, jax.Array], tuple[Any, Any]]:
+def step_for(
+    name: str, value_and_grad: Callable = jax.value_and_grad, apply: Callable = optax.apply_updates
+) -> Callable[[Any, Any, Any, jax.Array], tuple[Any, Any]]:
     """Return a training step that gives the entry `name` the arguments that it needs."""
 
     def step(optim: Any, params: Any, opt_state: Any, x: jax.Array) -> tuple[Any, Any]:
         fast = params.fast if name == "lookahead" else params
-        value, grads = jax.value_and_grad(loss_fn)(fast, x)
+        value, grads = value_and_grad(loss_fn)(fast, x)
         if name in ("contrib.dpsgd", "contrib.differentially_private_aggregate"):
             grads = jax.vmap(jax.grad(loss_fn), (None, 0))(params, x[:, None])
-        extra_args = extra_args_of(name, value, grads, lambda p: loss_fn(p, x))
+        known = {"value": value, "grad": grads}
+        known["value_fn"] = known["obj_fn"] = lambda params: loss_fn(params, x)
+        extra_args = {key: known[key] for key in EXTRA_ARGS.get(name, ())}
         updates, opt_state = optim.update(grads, opt_state, params, **extra_args)
-        return optax.apply_updates(params, updates), opt_state
+        return apply(params, updates), opt_state
 
     return step
-
-
-def extra_args_of(
-    name: str, value: Any, grads: Any, function: Callable[[Any], Any]
-) -> dict[str, Any]:
-    """Return the extra arguments for the update of the entry `name`; `function` is the loss."""
-    known = {"value": value, "grad": grads, "value_fn": function, "obj_fn": function}
-    return {key: known[key] for key in EXTRA_ARGS.get(name, ())}
 
 
 TRANSFORMATIONS = {n: b for n, b in ALL.items() if n not in SCHEDULES}
 
 
-def build(name, namespace):
+def build(name, namespace, table=ALL):
     """Build the transformation or schedule `name` of Optax or canonopt, without warnings."""
     with warnings.catch_warnings():
         if name in WARNING:
             warnings.simplefilter("ignore")
-        built = ALL[name](namespace)
+        built = table[name](namespace)
     # optax.MultiSteps is the one factory whose result is not a transformation itself.
     return built.gradient_transformation() if type(built) is optax.MultiSteps else built

@@ -28,6 +28,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src import compiler
 
 import canonopt
 
@@ -37,29 +38,17 @@ from .generated import PLACES, Compared, Program, Random, Template, main, run_ce
 # --- running ------------------------------------------------------------------------------------
 
 
-class _Compiled:
-    """A cache of compiled programs by text: compiling them again would take most of the time."""
-
-    def __init__(self) -> None:
-        from jax._src import compiler
-
-        self.module, self.original = compiler, compiler.compile_or_get_cached
-        self.found: dict[Any, Any] = {}
-
-    def __call__(self, backend: Any, computation: Any, devices: Any, *args: Any) -> Any:
-        text = str(computation)
-        key = text, tuple(map(str, np.ravel(devices)))
-        if "callback" in text:  # the text does not show the functions that it calls back
-            return self.original(backend, computation, devices, *args)
-        if key not in self.found:
-            self.found[key] = self.original(backend, computation, devices, *args)
-        return self.found[key]
-
-    def used(self) -> Any:
-        return mock.patch.object(self.module, "compile_or_get_cached", self)
+_original, _compiled = compiler.compile_or_get_cached, {}
 
 
-_compiled = _Compiled()
+def _compile_once(backend: Any, computation: Any, devices: Any, *args: Any) -> Any:
+    """Return the compiled program of a text. To compile again would take most of the time."""
+    text = str(computation)
+    key = text, tuple(map(str, np.ravel(devices)))
+    # The text does not show the functions that it calls back.
+    if "callback" in text or key not in _compiled:
+        _compiled[key] = _original(backend, computation, devices, *args)
+    return _compiled[key]
 
 
 def run(program: Program, library: Any) -> list[Any]:
@@ -76,7 +65,7 @@ def run(program: Program, library: Any) -> list[Any]:
     names = {"note": note, "both": both, "latest": lambda *args: None, "setters": {}}
     names |= {"jit": library.jit, "filter_jit": library.filter_jit}
     canonopt.clear_caches()
-    with _compiled.used():
+    with mock.patch.object(compiler, "compile_or_get_cached", _compile_once):
         run_cells(program.cells, names, lambda error: records.append(type(error).__name__))
     return records
 

@@ -6,7 +6,6 @@ machine.
 """
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -102,15 +101,15 @@ class Model(eqx.Module):
     w: jax.Array
     b: jax.Array
 
-    def loss(self, x: jax.Array) -> jax.Array:
-        return catalogue.loss_fn({"w": self.w, "b": self.b}, x)
+    def get(self, name: str, default: Any = None) -> jax.Array:
+        return getattr(self, name, default)
+
+    __getitem__ = get  # as the loss reads a dict
 
 
 def build(library: str, name: str) -> optax.GradientTransformationExtraArgs:
-    with warnings.catch_warnings():
-        if name in catalogue.WARNING:
-            warnings.simplefilter("ignore", catalogue.WARNING[name])
-        return optax.with_extra_args_support(OPTIMIZERS[name](LIBRARIES[library]))
+    built = catalogue.build(name, LIBRARIES[library], OPTIMIZERS)
+    return optax.with_extra_args_support(built)
 
 
 class Trained(NamedTuple):
@@ -155,10 +154,12 @@ def trained(library: str, name: str, kind: str, optimizer_of: str | None = None)
     other library, to build the optimizer.
     """
     optim = build(optimizer_of or library, name)
+    step, jit, options = catalogue.step_for(name), _JIT, {}
+    memory, x = None, catalogue.batch()
     if kind == EQUINOX:
-        return _trained_equinox(library, name, optim)
-    step, options, memory, x = catalogue.step_for(name), {}, None, catalogue.batch()
-    if kind in KINDS:
+        jit, params = eqx.filter_jit, Model(**_mixed())
+        step = catalogue.step_for(name, eqx.filter_value_and_grad, APPLY_UPDATES[library])
+    elif kind in KINDS:
         params = KINDS[kind]()
     else:
         specs, batch, dtype, memory = PLACEMENTS[kind]
@@ -172,7 +173,7 @@ def trained(library: str, name: str, kind: str, optimizer_of: str | None = None)
     if memory is not None:
         step, on_host, options = offloaded(step, params, opt_state, memory)
         opt_state = jax.device_put(opt_state, on_host)
-    return train(step, optim, params, opt_state, x, **options)
+    return train(step, optim, params, opt_state, x, jit, **options)
 
 
 def offloaded(
@@ -202,18 +203,3 @@ def offloaded(
 
     kept = jax.tree.map(lambda leaf: leaf.sharding, params)
     return step_on_host, on_host, {"out_shardings": (kept, on_host)}
-
-
-def _trained_equinox(library: str, name: str, optim: Any) -> Trained:
-    def body(optim: Any, model: Model, opt_state: Any, x: jax.Array) -> tuple[Model, Any]:
-        value, grads = eqx.filter_value_and_grad(Model.loss)(model, x)
-        extra_args = catalogue.extra_args_of(name, value, grads, lambda model: model.loss(x))
-        updates, opt_state = optim.update(grads, opt_state, model, **extra_args)
-        return APPLY_UPDATES[library](model, updates), opt_state
-
-    model = Model(**_mixed())
-    if library == "canonopt":
-        opt_state = canonopt.init_like_grads(model, Model.loss, catalogue.batch(), optim=optim)
-    else:
-        opt_state = optim.init(model)
-    return train(body, optim, model, opt_state, catalogue.batch(), eqx.filter_jit)

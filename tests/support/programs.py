@@ -72,14 +72,13 @@ def _updates_of_parts(structure: Any, static: Any, arrays: Any, params: Any) -> 
 
 # Ways to pass an optimizer to a step, each with the function that is jitted.
 WAYS: dict[str, Callable[..., Any]] = {
-    "static": lambda optim, params: updates_of(optim, params),
-    "argument": lambda optim, params: updates_of(optim, params),
+    "static": updates_of,
+    "argument": updates_of,
     "filter": _updates_of_parts,
     "field": _updates_of_parts,
     "update": _updates_from,
     "outside": lambda optim, state, params: _updates_from(optim.update, state, params),
     "call": lambda function: function(0),
-    "eager": updates_of,
 }
 
 
@@ -138,14 +137,12 @@ class Run:
     def forget(self) -> None:
         """Jit the steps again, so that objects which the old steps kept alive can be freed."""
 
-        def again(fn: Callable[..., Any]) -> Callable[..., Any]:
-            return lambda *args: fn(*args)  # JAX caches traces by function
+        @functools.cache
+        def jitted(way: str, static: int) -> Any:
+            # With a function of its own, since JAX caches traces by function.
+            return jax.jit(lambda *args: WAYS[way](*args), static_argnums=tuple(range(static)))
 
-        static = {"filter": (0, 1), "field": (0, 1)}
-        self.jitted = {
-            way: jax.jit(again(fn), static_argnums=static.get(way, 0)) for way, fn in WAYS.items()
-        }
-        self.as_argument = {way: jax.jit(again(fn)) for way, fn in WAYS.items()}
+        self.jitted = jitted
 
     def step(self, optim: Any, way: str, is_late: bool = False) -> None:
         """Record the updates of a step, as bits."""
@@ -156,7 +153,7 @@ class Run:
         if isinstance(made, eqx.Module):
             self._record(lambda: self._filtered("filter", made))
         else:
-            self._record(lambda: self._traced("call", (made,)))
+            self._record(lambda: self._traced("call", 1, made))
 
     def _record(self, compute: Callable[[], Any], is_late: bool = False) -> None:
         try:
@@ -172,24 +169,21 @@ class Run:
             case "filter" | "field":
                 return self._filtered(way, _Field(optim) if way == "field" else optim)
             case "update":
-                return self._traced(way, (optim.update,), optim.init(PARAMS), PARAMS)
+                return self._traced(way, 1, optim.update, optim.init(PARAMS), PARAMS)
         state = (optim.init(PARAMS),) if way == "outside" else ()
         # Optax's functions cannot be arguments, and an optimizer with arrays cannot be static.
-        if self.lib is canonopt and (way == "argument" or jtu.tree_leaves(optim)):
-            return self._evaluated(self.as_argument[way], (), optim, *state, PARAMS)
-        return self._traced(way, (optim,), *state, PARAMS)
+        is_argument = self.lib is canonopt and (way == "argument" or jtu.tree_leaves(optim))
+        return self._traced(way, 0 if is_argument else 1, optim, *state, PARAMS)
 
     def _filtered(self, way: str, tree: Any) -> Any:
         arrays, rest = eqx.partition(tree, eqx.is_array)
         leaves, structure = jtu.tree_flatten(rest)
-        return self._traced(way, (structure, tuple(leaves)), arrays, PARAMS)
+        return self._traced(way, 2, structure, tuple(leaves), arrays, PARAMS)
 
-    def _traced(self, way: str, static: tuple[Any, ...], *args: Any) -> Any:
-        return self._evaluated(self.jitted[way], static, *args)
-
-    def _evaluated(self, jitted: Any, static: tuple[Any, ...], *args: Any) -> Any:
-        traced = jitted.trace(*static, *args)
-        leaves = jax.extend.core.jaxpr_as_fun(traced.jaxpr)(*jax.tree.leaves(args))
+    def _traced(self, way: str, static: int, *args: Any) -> Any:
+        """Trace a step whose first arguments are static, and evaluate the program."""
+        traced = self.jitted(way, static).trace(*args)
+        leaves = jax.extend.core.jaxpr_as_fun(traced.jaxpr)(*jax.tree.leaves(args[static:]))
         return jax.tree.structure(traced.out_info).unflatten(leaves)
 
 

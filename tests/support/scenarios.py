@@ -2,17 +2,17 @@
 
 Each scenario jits a function named `step` with the given `jit`, and calls it until it recompiles.
 If a scenario takes `fixed`, it can follow the advice of canonopt. Then there is one trace and one
-compile. Nothing else may jit a function named `step`. `calls` adds scenarios that only call `step`
-with other arguments.
+compile. Nothing else may jit a function named `step`. `bodies` adds scenarios, and `calls` those
+that only call `step` with other arguments.
 """
 
 import dataclasses
 import functools
 import linecache
-import types
-import typing
+import re
+import textwrap
+import typing  # noqa: F401  of the texts below, as others
 from collections.abc import Callable, Iterator
-from inspect import signature
 from typing import Any
 
 import attrs
@@ -20,13 +20,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+import optax  # noqa: F401
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-import canonopt
+import canonopt  # noqa: F401
 
-from .generated import rows
+from .generated import named_texts, rows
 
 Jit = Callable[..., Callable]
 PLAIN, FILTERED = "jax.jit", "equinox.filter_jit"
@@ -66,42 +66,40 @@ class Scenario:
 SCENARIOS: list[Scenario] = []
 
 
-def scenario(
-    *words: str, jits: tuple[str, ...] = (PLAIN, FILTERED)
-) -> Callable[[Callable], Callable]:
-    """Add a scenario with one reported change: `words` are the fields of its `Says`."""
+def add(name: str, body: str, words: list[str]) -> None:
+    """Add a scenario. The words are the fields of each `Says`, and maybe the only jit to use."""
+    takes_fixed, file = "fixed" in body, f"/{len(SCENARIOS)}/scenarios.py"
+    function = re.sub(r"\W+", "_", name)
+    head = f"def {function}(jit{', fixed=False' * takes_fixed}):"
+    source = f"{head}\n{textwrap.indent(body, '    ')}\n"
+    # Each in a file of its own, since chex counts by the source.
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    exec(compile(source, file, "exec"), globals(), made := {})
+    count = len(words) // 5 * 5
+    says = tuple(Says(*words[i : i + 5]) for i in range(0, count, 5))
+    jits = tuple(words[count:]) or (PLAIN, FILTERED)
+    SCENARIOS.append(Scenario(name, made[function], jits, says, takes_fixed))
 
-    def add(run: Callable) -> Callable:
-        name, can_be_fixed = run.__name__.replace("_", " "), "fixed" in signature(run).parameters
-        SCENARIOS.append(Scenario(name, run, jits, (Says(*words),), can_be_fixed))
-        return run
 
-    return add
+def bodies(text: str) -> None:
+    """Add scenarios, each with its words and the body of its function below its name."""
+    for name, (_, part) in named_texts(re.sub(r" \\\n *", " ", text)).items():
+        words, _, body = part.partition("\n")
+        add(name, body, words.split(" | "))
 
 
 def calls(table: str) -> None:
     """Add scenarios that call a jitted function with different arguments in turn.
 
     A row has the name, the function, its arguments in each call, which may depend on `fixed`, and
-    the fields of each `Says`. Some rows end with the only jit to use, or with `static` and the name
-    of the last argument, which is static and passed by name.
+    the words. Some rows end with `static` and the name of the last argument, which is static.
     """
-    for name, function, arguments, *rest in rows(table):
-        count = len(rest) // 5 * 5
-        says = tuple(Says(*rest[i : i + 5]) for i in range(0, count, 5))
-        option, _, static = "".join(rest[count:]).partition("static ")
-        source, file = f"lambda {function}", f"/{len(SCENARIOS)}/scenarios.py"
-        linecache.cache[file] = len(source), None, [source], file  # chex counts by the source
-        run = functools.partial(_call, compile(source, file, "eval"), arguments, static)
-        jits = (option,) if option else (PLAIN, FILTERED)
-        SCENARIOS.append(Scenario(name, run, jits, says, "fixed" in arguments))
-
-
-def _call(made: types.CodeType, arguments: str, static: str, jit: Jit, fixed: bool = False) -> None:
-    step = jit(named(eval(made, globals())), static=static or ())
-    for args in eval(f"[{arguments}]", globals() | {"fixed": fixed}):
-        # A static argument is passed by name, which works for every kind of jit.
-        step(*args[:-1], **{static: args[-1]}) if static else step(*args)
+    for name, function, arguments, *words in rows(table):
+        jitted, call = f"named(lambda {function})", "*args"
+        if words[-1].startswith("static "):  # and passed by name, which works for every kind of jit
+            static = words.pop().removeprefix("static ")
+            jitted, call = f"{jitted}, static={static!r}", f"*args[:-1], {static}=args[-1]"
+        add(name, f"step = jit({jitted})\nfor args in [{arguments}]:\n    step({call})", words)
 
 
 def cells() -> Iterator[tuple[Scenario, str]]:
@@ -147,70 +145,6 @@ def scaling(scale):
     return scaled
 
 
-# --- structure ------------------------------------------------------------------------------------
-
-calls(r"""
-a longer list | batch: batch[0] | ([ones(3)],), ([ones(3), ones(3)],) | \
-    batch[1] | structure | missing | float32\[3\] | give batch one structure
-another container | batch: batch[0] | ((ones(3), ones(2)),), ([ones(3), ones(2)],) | \
-    batch | structure | tuple | list | give batch one structure
-none for an argument | x, mask: x if mask is None else x * mask | \
-    (ones(3), None), (ones(3), ones(3, dtype=bool)) | \
-    mask | none | None | bool\[3\] | give mask one structure
-""")
-
-
-@scenario("pair", "structure", "Pair$", "Pair, whose class was defined again", "class Pair once")
-def a_class_defined_again(jit):
-    step = jit(named(lambda pair: pair.x))
-    for _ in range(2):
-
-        class Pair(typing.NamedTuple):
-            x: Any
-
-        step(Pair(ones(3)))
-
-
-@scenario("y", "structure", "by position", "by keyword", "pass y the same way", jits=(PLAIN,))
-def a_keyword_for_a_position(jit):
-    step = jit(named(lambda x, y: x + y))
-    step(ones(3), ones(3))
-    step(ones(3), y=ones(3))
-
-
-# --- arrays ---------------------------------------------------------------------------------------
-
-calls(r"""
-a smaller last batch | x: x.sum() | (ones(8),), (ones(8),), (ones(5),) | \
-    x | shape | float32\[8\] | float32\[5\] | pad x to one shape
-another dtype | x: x.sum() | (ones(3),), (ones(3, dtype=np.int32),) | \
-    x | dtype | float32\[3\] | int32\[3\] | give x one dtype in every call
-a key of another style | key: jax.random.uniform(key) | \
-    (jax.random.PRNGKey(0),), (jax.random.key(0),) | \
-    key | dtype | uint32\[2\] | key<fry>\[\] | make key by one function
-an int where a float was | x, lr: x * lr | (ones(3), 1), (ones(3), 0.5) | \
-    lr | scalar | Python int | Python float | float\(lr\) in every call | jax.jit
-an array where a float was | x, lr: x * lr | (ones(3), 0.5), (ones(3), jnp.float32(0.5)) | \
-    lr | weak type | Python float | float32\[\] | jnp\.asarray\(lr | jax.jit
-""")
-
-
-@scenario(
-    *("scale", "weak type", r"float32\[\], weak", r"float32\[\]$"),
-    r"scale = canonopt\.canonicalize\(scale\)",
-)
-def a_weakly_typed_leaf(jit, fixed=False):
-    step = jit(named(lambda scale, x: scale * x.sum()))
-    scale = jnp.asarray(1.0)
-    for _ in range(2):
-        if fixed:
-            scale = canonopt.canonicalize(scale)
-        scale = step(scale, ones(3))
-
-
-# --- static values --------------------------------------------------------------------------------
-
-
 class Config(eqx.Module):
     scale: jax.Array
     width: int = eqx.field(static=True)
@@ -218,22 +152,6 @@ class Config(eqx.Module):
 
 class Unequal:
     """A class whose instances are equal only to themselves."""
-
-
-calls(r"""
-another mode | x, mode: x | (ones(3), "train"), (ones(3), "eval") | \
-    mode | static value | 'train' | 'eval' | give mode one value: .* of its own | static mode
-a python scalar that changes every call | x, lr: x * lr | (ones(3), 1e-3), (ones(3), 5e-4) | \
-    lr | static value | 0\.001 | 0\.0005 | give lr one value: it is part | static lr
-a static field | config, x: config.scale * x * config.width | \
-    (Config(array(3), width), ones(3)) for width in (3, 4) | \
-    config.width | static value | 3 | 4 | give config.width one value: it is part
-a new object | x, owner: x | (ones(3), Unequal()), (ones(3), Unequal()) | \
-    owner | static value | Unequal | equal only to itself | keep one instance | static owner
-""")
-
-
-# --- functions and optimizers ---------------------------------------------------------------------
 
 
 class Activated(eqx.Module):
@@ -254,6 +172,87 @@ class TrainState:
     optim: Any
 
 
+def placed(spec: P, memory_kind: str | None = None) -> jax.Array:
+    return jax.device_put(array(8), NamedSharding(mesh(), spec, memory_kind=memory_kind))
+
+
+def committed(size: int = 3) -> jax.Array:
+    return jax.device_put(array(size), jax.devices()[0])
+
+
+def linear_loss(params, x):
+    return jnp.sum((params * x) ** 2)
+
+
+# --- structure ------------------------------------------------------------------------------------
+
+calls(r"""
+a longer list | batch: batch[0] | ([ones(3)],), ([ones(3), ones(3)],) | \
+    batch[1] | structure | missing | float32\[3\] | give batch one structure
+another container | batch: batch[0] | ((ones(3), ones(2)),), ([ones(3), ones(2)],) | \
+    batch | structure | tuple | list | give batch one structure
+none for an argument | x, mask: x if mask is None else x * mask | \
+    (ones(3), None), (ones(3), ones(3, dtype=bool)) | \
+    mask | none | None | bool\[3\] | give mask one structure
+""")
+
+bodies(r"""
+### a class defined again
+pair | structure | Pair$ | Pair, whose class was defined again | class Pair once
+step = jit(named(lambda pair: pair.x))
+for _ in range(2):
+    class Pair(typing.NamedTuple): x: Any
+    step(Pair(ones(3)))
+### a keyword for a position
+y | structure | by position | by keyword | pass y the same way | jax.jit
+step = jit(named(lambda x, y: x + y))
+step(ones(3), ones(3))
+step(ones(3), y=ones(3))
+""")
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+calls(r"""
+a smaller last batch | x: x.sum() | (ones(8),), (ones(8),), (ones(5),) | \
+    x | shape | float32\[8\] | float32\[5\] | pad x to one shape
+another dtype | x: x.sum() | (ones(3),), (ones(3, dtype=np.int32),) | \
+    x | dtype | float32\[3\] | int32\[3\] | give x one dtype in every call
+a key of another style | key: jax.random.uniform(key) | \
+    (jax.random.PRNGKey(0),), (jax.random.key(0),) | \
+    key | dtype | uint32\[2\] | key<fry>\[\] | make key by one function
+an int where a float was | x, lr: x * lr | (ones(3), 1), (ones(3), 0.5) | \
+    lr | scalar | Python int | Python float | float\(lr\) in every call | jax.jit
+an array where a float was | x, lr: x * lr | (ones(3), 0.5), (ones(3), jnp.float32(0.5)) | \
+    lr | weak type | Python float | float32\[\] | jnp\.asarray\(lr | jax.jit
+""")
+
+bodies(r"""
+### a weakly typed leaf
+scale | weak type | float32\[\], weak | float32\[\]$ | scale = canonopt\.canonicalize\(scale\)
+step = jit(named(lambda scale, x: scale * x.sum()))
+scale = jnp.asarray(1.0)
+for _ in range(2):
+    if fixed:
+        scale = canonopt.canonicalize(scale)
+    scale = step(scale, ones(3))
+""")
+
+# --- static values --------------------------------------------------------------------------------
+
+calls(r"""
+another mode | x, mode: x | (ones(3), "train"), (ones(3), "eval") | \
+    mode | static value | 'train' | 'eval' | give mode one value: .* of its own | static mode
+a python scalar that changes every call | x, lr: x * lr | (ones(3), 1e-3), (ones(3), 5e-4) | \
+    lr | static value | 0\.001 | 0\.0005 | give lr one value: it is part | static lr
+a static field | config, x: config.scale * x * config.width | \
+    (Config(array(3), width), ones(3)) for width in (3, 4) | \
+    config.width | static value | 3 | 4 | give config.width one value: it is part
+a new object | x, owner: x | (ones(3), Unequal()), (ones(3), Unequal()) | \
+    owner | static value | Unequal | equal only to itself | keep one instance | static owner
+""")
+
+# --- functions and optimizers ---------------------------------------------------------------------
+
 calls(r"""
 a callable with another captured value | x, fn: fn(x) | \
     (ones(3), scaling(scale)) for scale in (2.0, 3.0) | fn | callable | \
@@ -265,74 +264,41 @@ another function | x, fn: fn(x) | (ones(3), jnp.sin), (ones(3), jnp.cos) | \
     fn | callable | sin | cos | fn .* | static fn
 """)
 
-
-@scenario(
-    *("model.activation", "callable", "<lambda>", "made by the same code"),
-    r"model\.activation once, or wrap the function in canonopt\.hoist",
-)
-def a_model_with_a_lambda_in_a_static_field(jit, fixed=False):
-    step = jit(named(lambda model, x: model(x)))
-    for _ in range(2):
-        model = Activated(array(3, 3), lambda x: x + 1)
-        step(canonopt.canonicalize(model) if fixed else model, ones(3))
-
-
-@scenario(
-    *("optim", "transformation", "optax.adam", "made by the same code"),
-    r"optim = canonopt\.canonicalize\(optim\) build optim entirely from canonopt",
-)
-def a_rebuilt_optimizer(jit, fixed=False):
-    step = jit(named(lambda grads, state, optim: optim.update(grads, state)), static="optim")
-    for _ in range(2):
-        optim = (canonopt if fixed else optax).adam(1e-3)
-        step(array(3), optax.adam(1e-3).init(array(3)), optim=optim)
-
-
-@scenario(
-    *("state.optim", "transformation", "optax.adam", "made by the same code"),
-    r"build state\.optim entirely from canonopt in place of optax",
-)
-def a_train_state_with_a_rebuilt_optimizer(jit, fixed=False):
-    step = jit(named(lambda state: jax.tree.map(jnp.negative, state)))
-    for _ in range(2):
-        step(TrainState(array(3), len, (canonopt if fixed else optax).adam(1e-3)))
-
-
-@scenario(
-    *("the function itself", "function", "step", "made by the same code"),
-    r"canonopt.jit in place of jax.jit|canonopt.filter_jit in place of eqx.filter_jit",
-)
-def a_function_made_again_in_a_loop(jit):
-    for _ in range(2):
-
-        def step(x):
-            return x * 2
-
-        jit(step)(ones(3))
-
-
-@scenario(
-    "the function itself", "function", "'scale' 2.0", "'scale' 3.0", "pass what differs in it as"
-)
-def a_function_made_again_with_another_value(jit):
-    for scale in (2.0, 3.0):
-
-        def step(x):
-            return x * scale  # noqa: B023
-
-        jit(step)(ones(3))
-
+bodies(r"""
+### a model with a lambda in a static field
+model.activation | callable | <lambda> | made by the same code | \
+    model\.activation once, or wrap the function in canonopt\.hoist
+step = jit(named(lambda model, x: model(x)))
+for _ in range(2):
+    model = Activated(array(3, 3), lambda x: x + 1)
+    step(canonopt.canonicalize(model) if fixed else model, ones(3))
+### a rebuilt optimizer
+optim | transformation | optax.adam | made by the same code | \
+    optim = canonopt\.canonicalize\(optim\) build optim entirely from canonopt
+step = jit(named(lambda grads, state, optim: optim.update(grads, state)), static="optim")
+for _ in range(2):
+    optim = (canonopt if fixed else optax).adam(1e-3)
+    step(array(3), optax.adam(1e-3).init(array(3)), optim=optim)
+### a train state with a rebuilt optimizer
+state.optim | transformation | optax.adam | made by the same code | \
+    build state\.optim entirely from canonopt in place of optax
+step = jit(named(lambda state: jax.tree.map(jnp.negative, state)))
+for _ in range(2):
+    step(TrainState(array(3), len, (canonopt if fixed else optax).adam(1e-3)))
+### a function made again in a loop
+the function itself | function | step | made by the same code | \
+    canonopt.jit in place of jax.jit|canonopt.filter_jit in place of eqx.filter_jit
+for _ in range(2):
+    def step(x): return x * 2
+    jit(step)(ones(3))
+### a function made again with another value
+the function itself | function | 'scale' 2.0 | 'scale' 3.0 | pass what differs in it as
+for scale in (2.0, 3.0):
+    def step(x): return x * scale
+    jit(step)(ones(3))
+""")
 
 # --- places, options and surroundings -------------------------------------------------------------
-
-
-def placed(spec: P, memory_kind: str | None = None) -> jax.Array:
-    return jax.device_put(array(8), NamedSharding(mesh(), spec, memory_kind=memory_kind))
-
-
-def committed(size: int = 3) -> jax.Array:
-    return jax.device_put(array(size), jax.devices()[0])
-
 
 calls(r"""
 a committed array | x: x * 2 | (array(3),), (committed(),) | \
@@ -343,55 +309,39 @@ another memory | x: x | (placed(P(), kind),) for kind in ("device", "pinned_host
     x | memory kind | device | pinned_host | put x in one place
 """)
 
-
-def linear_loss(params, x):
-    return jnp.sum((params * x) ** 2)
-
-
-@scenario(
-    *("opt_state[0].count", "commitment", "not committed", "committed"),
-    r"opt_state = (jax.device_put|eqx.filter_shard)\(opt_state, jax.devices\(\)\[0\]\)",
-)
-def a_state_that_is_not_where_the_parameters_are(jit, fixed=False):
-    optim = canonopt.adam(1e-3)
-
-    def step(params, opt_state, x):
-        grads = jax.grad(linear_loss)(params, x)
-        updates, opt_state = optim.update(grads, opt_state, params)
-        return optax.apply_updates(params, updates), opt_state
-
-    step = jit(step)
-    params = committed()
-    opt_state = optim.init(params)
-    if fixed:
-        opt_state = canonopt.init_like_grads(params, linear_loss, ones(3), optim=optim)
-    for _ in range(2):
-        params, opt_state = step(params, opt_state, ones(3))
-
-
-@scenario("donate_argnums", "options", r"\(\)", r"\(0,\)", "the same donate_argnums", jits=(PLAIN,))
-def other_options(jit):
-    function = named(lambda x: x * 2)
-    for step in (jit(function), jit(function, donate_argnums=0)):
-        step(array(3))
-
-
-def in_another_context(jit, enter):
-    step = jit(named(lambda x: x * 2))
+bodies(r"""
+### a state that is not where the parameters are
+opt_state[0].count | commitment | not committed | committed | \
+    opt_state = (jax.device_put|eqx.filter_shard)\(opt_state, jax.devices\(\)\[0\]\)
+optim = canonopt.adam(1e-3)
+def step(params, opt_state, x):
+    grads = jax.grad(linear_loss)(params, x)
+    updates, opt_state = optim.update(grads, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
+step, params = jit(step), committed()
+opt_state = optim.init(params)
+if fixed:
+    opt_state = canonopt.init_like_grads(params, linear_loss, ones(3), optim=optim)
+for _ in range(2):
+    params, opt_state = step(params, opt_state, ones(3))
+### other options
+donate_argnums | options | \(\) | \(0,\) | the same donate_argnums | jax.jit
+function = named(lambda x: x * 2)
+for step in (jit(function), jit(function, donate_argnums=0)):
+    step(array(3))
+### x64 switched on
+jax_enable_x64 | context | False | True | the same jax_enable_x64
+step = jit(named(lambda x: x * 2))
+step(ones(3))
+with jax.enable_x64(True):
     step(ones(3))
-    with enter():  # enter late: `jax.set_mesh` sets a mesh as soon as it is called
-        step(ones(3))
-
-
-@scenario("jax_enable_x64", "context", "False", "True", "the same jax_enable_x64")
-def x64_switched_on(jit):
-    in_another_context(jit, lambda: jax.enable_x64(True))
-
-
-@scenario("mesh", "context", "none", "data", "the same mesh in every call")
-def another_mesh(jit):
-    in_another_context(jit, lambda: jax.set_mesh(mesh()))
-
+### another mesh
+mesh | context | none | data | the same mesh in every call
+step = jit(named(lambda x: x * 2))
+step(ones(3))
+with jax.set_mesh(mesh()):
+    step(ones(3))
+""")
 
 calls(r"""
 none, callable and shape | x, mask, fn: fn(x) | \

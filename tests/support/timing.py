@@ -34,13 +34,6 @@ def ratio(ours: Sample, theirs: Sample, rounds: int) -> tuple[float, float, floa
     return statistics.median(ratios), *map(statistics.median, samples)
 
 
-def seconds(value: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if value >= size:
-            return f"{value / size:.2f} {unit}"
-    return f"{value * 1e6:.2f} us"
-
-
 # --- loops ---------------------------------------------------------------------------------------
 
 
