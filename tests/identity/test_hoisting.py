@@ -35,27 +35,7 @@ from canonopt import canonicalize, errors, hoist, hoisted_field
 from canonopt._identity.hoisting import _callables
 
 from ..support import callables
-from ..support.callables import (
-    HOLDING,
-    KINDS,
-    SAME_FOR_ALL,
-    Frozen,
-    Holder,
-    Partial,
-    Scale,
-    Scaling,
-    a_lambda,
-    a_nested_function,
-    captured,
-    captured_call,
-    custom_jvp,
-    of_a_module,
-    on_device,
-    outcome,
-    scale,
-    vector,
-    with_option,
-)
+from ..support.callables import Frozen, Holder, Scale, a_lambda, captured, captured_call, outcome
 from ..support.counting import counted
 from ..support.generated import named_texts, rows
 from ..support.values import LOOKALIKES, Pair, bits, same
@@ -63,32 +43,32 @@ from ..support.values import LOOKALIKES, Pair, bits, same
 # --- kinds of callables -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", callables.KINDS)
 def test_built_again_is_the_same_object(name):
-    build = KINDS[name]
+    build = callables.KINDS[name]
     hoisted = hoist(build(2))
     assert hoist(build(2)) is hoisted
     assert hoist(hoisted) is hoisted
     assert hoist(build(2), strict=True) is hoisted
-    assert (hoist(build(3)) is hoisted) == (name in SAME_FOR_ALL)
+    assert (hoist(build(3)) is hoisted) == (name in callables.SAME_FOR_ALL)
     assert type(hoisted) is type(build(2))
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", callables.KINDS)
 @pytest.mark.slow
 def test_hoisted_does_what_the_original_does(name):
-    build = KINDS[name]
+    build = callables.KINDS[name]
     for k in (2, 3.0):
         original = build(k)
         hoisted = hoist(build(k))
-        assert bits(hoisted(vector())) == bits(original(vector()))
+        assert bits(hoisted(callables.vector())) == bits(original(callables.vector()))
 
 
 STABLE = [
     *(jax.nn.relu, jax.nn.gelu, jax.nn.silu, jnp.tanh, jnp.add, jnp.sum, jax.lax.add),
     *(np.sin, np.sum, np.add, math.sin, len, max, str.upper, eqx.is_array, optax.l2_loss),
     *(flax.linen.relu, flax.linen.gelu, flax.linen.softmax, flax.linen.glu),
-    *(of_a_module, Scale.apply, Frozen.apply, Scale, Frozen, int, jnp.float32),
+    *(callables.of_a_module, Scale.apply, Frozen.apply, Scale, Frozen, int, jnp.float32),
 ]
 
 
@@ -114,7 +94,7 @@ def test_a_setting_that_jax_does_not_compare_counts():
 
 
 def test_hoisted_looks_like_the_original():
-    original = a_nested_function(2)
+    original = callables.a_nested_function(2)
     hoisted = hoist(original)
     for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
         assert getattr(hoisted, name) == getattr(original, name)
@@ -263,7 +243,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("holding", HOLDING)
+@pytest.mark.parametrize("holding", callables.HOLDING)
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_captured_is_changed_in_place(name, holding):
     def shown(function):
@@ -272,24 +252,24 @@ def test_what_is_captured_is_changed_in_place(name, holding):
 
     make, change = CHANGES[name]
     one, two = make(), make()
-    originals = [HOLDING[holding](value) for value in (one, two, one)]
+    originals = [callables.HOLDING[holding](value) for value in (one, two, one)]
     hoisted = [hoist(function) for function in originals]
     assert hoisted[0] is not hoisted[1]
     change(one)
     expected = [shown(function) for function in originals]
     assert expected[0] == expected[2] != expected[1]
     assert list(map(shown, hoisted)) == expected
-    assert hoist(HOLDING[holding](one)) is not hoisted[0]
+    assert hoist(callables.HOLDING[holding](one)) is not hoisted[0]
 
 
 # The parts of a function `f` that can be replaced: how it is made, and how a part is replaced.
 REPLACEMENTS = rows("""
 captured(1) | f.__code__ = captured_call(f).__code__
-in_a_default(1) | f.__defaults__ = (2,)
-in_a_keyword_default(1) | f.__kwdefaults__ = {"value": 2}
-in_a_keyword_default(1) | f.__kwdefaults__.update(value=2)
+HOLDING["in a default"](1) | f.__defaults__ = (2,)
+HOLDING["in a keyword default"](1) | f.__kwdefaults__ = {"value": 2}
+HOLDING["in a keyword default"](1) | f.__kwdefaults__.update(value=2)
 captured(1) | f.__closure__[0].cell_contents = 2
-captured_twice_over(1) | f.__closure__[0].cell_contents.__closure__[0].cell_contents = 2
+HOLDING["captured twice over"](1) | f.__closure__[0].cell_contents.__closure__[0].cell_contents = 2
 """)
 WITHIN: dict[str, Callable[[Callable], Callable]] = {
     "itself": lambda f: f,
@@ -321,19 +301,19 @@ def test_parts_of_the_original_are_replaced(made, change, within):
 
 
 def test_a_rule_for_derivatives_is_replaced():
-    original = custom_jvp(2.0)
+    original = callables.custom_jvp(2.0)
     hoisted = hoist(original)
     original.defjvp(lambda primals, tangents: (original(*primals), 0 * tangents[0]))
     assert (jax.grad(original)(1.0), jax.grad(hoisted)(1.0)) == (0, 14)
     assert hoist(original) is not hoisted
 
 
-@pytest.mark.parametrize("partial", [functools.partial, Partial])
+@pytest.mark.parametrize("partial", [functools.partial, jtu.Partial])
 def test_keywords_of_a_partial_are_changed_in_place(partial):
-    original = partial(scale, 2, offset=1)
+    original = partial(callables.scale, 2, offset=1)
     hoisted = hoist(original)
     original.keywords["offset"] = 3
-    assert hoist(partial(scale, 2, offset=1))(1) == hoisted(1) == 3
+    assert hoist(partial(callables.scale, 2, offset=1))(1) == hoisted(1) == 3
     assert hoist(original)(1) == 5
 
 
@@ -356,16 +336,16 @@ class FrozenWithSlot(WithSlot):
 
 @pytest.mark.parametrize("cls", [CallableMutable, FrozenWithSlot])
 def test_an_instance_of_more_than_frozen_attributes_is_not_copied(cls):
-    act = cls(lambda x: vector(x))
+    act = cls(lambda x: callables.vector(x))
     assert canonicalize({"act": act})["act"] is act
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: functools.partial(scale, 2.0),
-        lambda: functools.partial(scale, 2.0, offset=1),
-        lambda: Frozen(functools.partial(scale, 2.0)).apply,
+        lambda: functools.partial(callables.scale, 2.0),
+        lambda: functools.partial(callables.scale, 2.0, offset=1),
+        lambda: Frozen(functools.partial(callables.scale, 2.0)).apply,
     ],
 )
 def test_what_can_be_pickled_can_be_pickled_when_it_is_hoisted(build):
@@ -388,7 +368,7 @@ def test_dropped_callables_leave_nothing():
     for i in range(10_000):
         hoist(a_lambda(i + 0.5))
     for i in range(20):
-        for build in KINDS.values():
+        for build in callables.KINDS.values():
             hoist(build(i + 0.5))
     gc.collect()
     assert len(_callables) == before
@@ -409,7 +389,7 @@ def test_canonicalize_keeps_no_model_until_garbage_is_collected():
 def test_a_hoisted_callable_lives_as_long_as_a_cache_that_holds_it():
     step, count = counted(lambda fn, x: fn(x), jax.jit, static_argnums=0)
     for _ in range(5):
-        step(hoist(a_lambda(0.25)), vector())
+        step(hoist(a_lambda(0.25)), callables.vector())
         gc.collect()
     assert (count.traces, count.compiles) == (1, 1)
     step.clear_cache()
@@ -495,7 +475,7 @@ return captured(np.zeros(20_000))
 import warnings
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    return jax.jit(captured_call(of_a_module), device=jax.devices()[0])
+    return jax.jit(captured_call(callables.of_a_module), device=jax.devices()[0])
 = it was jitted with options that canonopt cannot read\. Define and jit it once, at
 """)
 CHANGED = (
@@ -540,7 +520,7 @@ def test_what_is_not_callable_cannot_be_hoisted(value):
 
 
 TAKING: dict[str, Callable[[Any], Callable]] = {
-    **{name: hold for name, hold in HOLDING.items() if name != "in a method"},
+    **{name: hold for name, hold in callables.HOLDING.items() if name != "in a method"},
     "item getter": operator.itemgetter,
     "method of a module": lambda value: Scale(value).apply,
     "method of a frozen dataclass": lambda value: Frozen(value).apply,
@@ -575,7 +555,7 @@ POLICIES = jax.checkpoint_policies
 
 
 def wraps(function, **options):
-    return functools.wraps(function, **options)(captured_call(of_a_module))
+    return functools.wraps(function, **options)(captured_call(callables.of_a_module))
 
 
 def with_jvp(function, nondiff_argnums=(), factor=2, **options):
@@ -589,13 +569,14 @@ def with_jvp(function, nondiff_argnums=(), factor=2, **options):
 
 
 IR = "xla_embed_ir_in_executable"
+DEVICES = [*map(callables.on_device, (0, 1))]
 # By name: what transforms a function, and an option of it. No two values have the same effect.
 OPTIONS: list[tuple[str, Callable[..., Callable], str, list[Any]]] = [
     ("jit", jax.jit, "static_argnums", [0, 1, (0, 1)]),
     ("jit", jax.jit, "donate_argnums", [0, 1]),
-    ("jit", jax.jit, "in_shardings", [on_device(0), on_device(1)]),
-    ("jit", jax.jit, "in_shardings", [(on_device(0), None), (on_device(1), None)]),
-    ("jit", jax.jit, "out_shardings", [on_device(0), on_device(1)]),
+    ("jit", jax.jit, "in_shardings", DEVICES),
+    ("jit", jax.jit, "in_shardings", [(device, None) for device in DEVICES]),
+    ("jit", jax.jit, "out_shardings", DEVICES),
     ("jit", jax.jit, "compiler_options", [{IR: value} for value in (True, False, 1)]),
     ("jit", jax.jit, "keep_unused", [True]),
     ("jit", jax.jit, "inline", [True]),
@@ -646,11 +627,12 @@ def test_options_are_told_apart(name):
     rows = [row[1:] for row in OPTIONS if row[0] == name]
     cases: list[tuple[Callable[..., Callable], dict[str, Any]]] = [(rows[0][0], {})]
     cases += [(transform, {option: v}) for transform, option, values in rows for v in values]
-    hoisted = [hoist(transform(with_option(2), **options)) for transform, options in cases]
+    made = callables.with_option
+    hoisted = [hoist(transform(made(2), **options)) for transform, options in cases]
     assert len(set(map(id, hoisted))) == len(hoisted)
     for (transform, options), earlier in zip(cases, hoisted, strict=True):
         if not BY_IDENTITY & options.keys():
-            assert hoist(transform(with_option(2), **options)) is earlier
+            assert hoist(transform(made(2), **options)) is earlier
 
 
 class LikeScale(Scale):
@@ -663,12 +645,12 @@ class LikeFrozen(Frozen):
 
 
 @dataclasses.dataclass
-class NotFrozen(Scaling):
+class NotFrozen(callables.Scaling):
     k: Any
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FrozenByIdentity(Scaling):
+class FrozenByIdentity(callables.Scaling):
     k: Any
 
 
@@ -851,9 +833,9 @@ def test_fields_hoist_their_callables():
         leaf: Any = hoisted_field()
         static: Any = hoisted_field(static=True)
 
-    one, two = (Layer(a_lambda(2), a_nested_function(2)) for _ in range(2))
+    one, two = (Layer(a_lambda(2), callables.a_nested_function(2)) for _ in range(2))
     assert one.leaf is two.leaf is hoist(a_lambda(2))
-    assert one.static is two.static is hoist(a_nested_function(2))
+    assert one.static is two.static is hoist(callables.a_nested_function(2))
     assert jax.tree.leaves(one) == [one.leaf]
     assert jax.tree.structure(one) == jax.tree.structure(two)
     for value in (None, 3, "name", (a_lambda(2),)):

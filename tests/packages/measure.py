@@ -33,12 +33,11 @@ def main() -> None:
     parser.add_argument("package")
     parser.add_argument("function", choices=["loop", "advised"])
     parser.add_argument("library", choices=["optax", "canonopt", "sweep"], help="of factories")
-    parser.add_argument("--trials", type=int, default=5)
     options = parser.parse_args()
     script = importlib.import_module(f"loops.{options.package.replace('-', '_')}")
     function = getattr(script, options.function)
     library = Sweep() if options.library == "sweep" else importlib.import_module(options.library)
-    notes, results = counted(lambda number: float(function(library, number)), options.trials)
+    notes, results = counted(lambda number: float(function(library, number)), trials=5)
     print(json.dumps({**notes, "results": results}))
 
 
@@ -49,16 +48,11 @@ def counted(trial: Callable[[int], Any], trials: int) -> tuple[dict[str, Any], l
     """
     import jax
 
-    events: list[str] = []
-    stages = dict.fromkeys(STAGES.values(), 0.0)
-
-    def listen(name: str, seconds: float, **_: object) -> None:
-        events.append(name)
-        if name in STAGES and not notes["seconds"]:
-            stages[STAGES[name]] += seconds
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    notes: dict[str, list] = {"seconds": [], **{name: [] for name in EVENTS.values()}}
+    events: list[tuple[str, float]] = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: events.append((event, seconds))
+    )
+    notes: dict[str, Any] = {"seconds": [], **{name: [] for name in EVENTS.values()}}
     results = []
     for number in range(trials):
         events.clear()
@@ -66,8 +60,13 @@ def counted(trial: Callable[[int], Any], trials: int) -> tuple[dict[str, Any], l
         results.append(jax.block_until_ready(trial(number)))
         notes["seconds"].append(time.perf_counter() - start)
         for event, name in EVENTS.items():
-            notes[name].append(events.count(event))
-    return {**notes, "stages": stages}, results
+            notes[name].append(sum(each == event for each, _ in events))
+        if not number:
+            notes["stages"] = {
+                stage: sum(seconds for each, seconds in events if each == event)
+                for event, stage in STAGES.items()
+            }
+    return notes, results
 
 
 class Sweep:

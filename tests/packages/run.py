@@ -6,10 +6,10 @@ python -m tests.packages.run flowjax numpyro   # these; the rows of the others s
 python -m tests.packages.run --checkout netket=~/netket netket
 ```
 
-Each package gets an environment of its own, with the versions in `selection.py`. The package's own
-tests have to end the same with Optax's factories and with canonopt's. A loop of `loops/` runs in
-four variants, each in a process of its own: as users write it and with what the page advises, each
-with Optax's factories and with canonopt's.
+Each package gets an environment of its own, with the versions in `environments.py`. The package's
+own tests have to end the same with Optax's factories and with canonopt's. A loop of `loops/` runs
+in four variants, each in a process of its own: as users write it and with what the page advises,
+each with Optax's factories and with canonopt's.
 """
 
 import argparse
@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import page
-from .environments import Environment
-from .selection import PACKAGES
+from .environments import PACKAGES, Environment
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -37,7 +36,6 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, default=ROOT / ".tox" / "packages", help="of environments"
     )
-    parser.add_argument("--rounds", type=int, default=2, help="runs of each variant")
     parser.add_argument("--no-tests", action="store_true", help="only the loops")
     parser.add_argument(
         "--checkout",
@@ -55,7 +53,7 @@ def main() -> None:
         folder = options.folder.resolve() / name
         folder.mkdir(parents=True, exist_ok=True)
         environment = Environment(folder, PACKAGES[name], ROOT)
-        problems += [f"{name}: {each}" for each in measure(environment, options.rounds)]
+        problems += [f"{name}: {each}" for each in measure(environment)]
         if not options.no_tests:
             tests = environment.compared(checkouts.get(name))
             print(tests, flush=True)
@@ -63,7 +61,7 @@ def main() -> None:
     sys.exit("\n".join(problems) or None)
 
 
-def measure(environment: Environment, rounds: int) -> Iterator[str]:
+def measure(environment: Environment) -> Iterator[str]:
     """Write the row of a package; yield what is not as it should be."""
     name = environment.package.name
     notes: page.Notes = {variant: [] for variant in VARIANTS}
@@ -72,8 +70,8 @@ def measure(environment: Environment, rounds: int) -> Iterator[str]:
         command = (HERE / "measure.py", name, *variant.split())
         return json.loads(environment.python(*command).splitlines()[-1])
 
-    for number in range(rounds):
-        for variant in VARIANTS if number % 2 == 0 else reversed(VARIANTS):
+    for order in (VARIANTS, VARIANTS[::-1]):
+        for variant in order:
             notes[variant].append(run(variant))
     try:  # another learning rate in each trial
         swept = str(max(run("advised sweep")["compiles"][1:]))

@@ -1,8 +1,7 @@
 """Scripts that recompile as public reports say, and a score of what the doctor says of them.
 
 `scripts.py` says what a script has, and `earlier_sets.py` and `last_set.py` have the scripts.
-`measuring.py` runs a script without canonopt and under the doctor, and `score.py` compares the two
-with the truth.
+`score.py` runs a script without canonopt and under the doctor, and compares both with the truth.
 `python -m tools.doctor_score` writes `docs/doctor-score.md`.
 """
 

@@ -1,16 +1,204 @@
-"""How well the doctor does: what it says, beside the truth."""
+"""How well the doctor does: what it says of a script, beside the truth without it."""
 
+import contextlib
+import gc
 import re
-from collections.abc import Sequence
-from typing import Literal
+import sys
+import tempfile
+import traceback
+import types
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import attrs
+import jax
 import numpy as np
 
-from .measuring import Said, Truth, said_of, truth_of
-from .scripts import Script, pasted
+import canonopt
+from canonopt._recompiles import Change
+
+from ..support.counting import line_marked
+from ..support.doctor import report_of
+from .scripts import Script, with_canonopt, with_lines
 
 Cure = Literal["cured", "not cured", "other numbers", "fails", "none"]
+
+
+@attrs.frozen
+class Truth:
+    """Count what was traced and compiled, without canonopt."""
+
+    traces: int | None  # None of what a library defines
+    compiles: int
+    results: Any
+
+
+@attrs.frozen
+class Said:
+    """Hold what the doctor says of the target of a script."""
+
+    traces: int | None
+    compiles: int
+    differs: tuple[str, ...]
+    fixes: tuple[str, ...]
+    hints: tuple[str, ...]
+    is_avoidable: bool
+    others: tuple[str, ...]  # other functions and lines that the doctor finds fault with
+
+
+# --- the truth --------------------------------------------------------------------------------
+
+# Each compile, with its name and the frames of Python around it.
+_listening: list[tuple[str, list[tuple[str, int]]]] | None = None
+
+
+def _on_compile(event: str, _: float, fun_name: str = "", **__: object) -> None:
+    if _listening is None or not event.endswith("backend_compile_duration"):
+        return
+    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None)]
+    _listening.append((re.sub(r"^jit\((.*)\)$", r"\1", fun_name), places))
+
+
+jax.monitoring.register_event_duration_secs_listener(_on_compile)
+
+
+def truth_of(script: Script, source: str) -> Truth:
+    """Runs a source, and counts the runs of the target's body and the compiles of it."""
+    global _listening
+    runs, _listening = 0, []
+
+    def count(frame: types.FrameType, event: str, _: object) -> None:
+        nonlocal runs
+        code = frame.f_code
+        runs += event == "call" and code.co_name == script.target and code.co_filename == str(path)
+
+    if script.is_line:  # what JAX compiled for another script would not be compiled again
+        jax.clear_caches()
+    try:
+        with _written(source) as path:
+            place = line_marked(path, "here")
+            sys.setprofile(None if script.is_line else count)
+            results = _run(source, path)
+    finally:
+        sys.setprofile(None)
+        compiled, _listening = _listening, None
+    if not script.is_line:
+        # What a library defines is not counted.
+        is_own = re.search(
+            "lambda" if "lambda" in script.target else rf"def {script.target}\b", source
+        )
+        compiles = sum(name == script.target for name, _ in compiled)
+        return Truth(runs if is_own else None, compiles, results)
+    found = 0
+    for name, places in compiled:
+        # The innermost frame of the script.
+        at = next((f"{file}:{number}" for file, number in places if file == str(path)), None)
+        found += name == script.target and at == place
+    return Truth(None, found, results)
+
+
+@contextlib.contextmanager
+def _written(source: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="report-") as folder:
+        path = Path(folder) / "script.py"
+        path.write_text(source)
+        yield path
+
+
+def _run(source: str, path: Path) -> Any:
+    before = {name: getattr(jax.config, name) for name in _SETTINGS}
+    canonopt.clear_caches()
+    jax.config.update("jax_disable_most_optimizations", True)  # compiles are counted, not timed
+    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
+    gc.disable()  # a class that is collected may leave its address to the next, and its trace
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(compile(source, str(path), "exec"), namespace)
+    finally:
+        gc.enable()
+        jax.config.update("jax_disable_most_optimizations", False)
+        for name, value in before.items():
+            jax.config.update(name, value)
+    return jax.tree.leaves(namespace.get("results", []))
+
+
+# What scripts change.
+_SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_rank_promotion")
+
+
+# --- the doctor -------------------------------------------------------------------------------
+
+
+def said_of(script: Script) -> Said:
+    """Return what the doctor reports on the script as users write it."""
+    jax.clear_caches()  # as in a process of its own
+    with _written(script.source) as path:
+        report = report_of(lambda: _run(script.source, path))
+        return _read(report, script, str(path))
+
+
+def _read(report: dict[str, Any], script: Script, path: str) -> Said:
+    both = (*report["findings"], *report["lines"])
+    if script.is_line:
+        place = line_marked(path, "here")
+        found = [each for each in both if each["is_line"] and each["place"] == place]
+        moments = [m for each in found for m in each["moments"] if m["operation"] == script.target]
+        traces, compiles = None, sum(moment["compiled"] for moment in moments)
+    else:
+        found = [each for each in both if not each["is_line"] and each["name"] == script.target]
+        traces, compiles, backward = (
+            sum(each[n] for each in found) for n in ("traces", "compiles", "backward_compiles")
+        )
+        compiles += backward  # as `jax.monitoring` counts
+    causes = [cause for function in found for cause in function["causes"]]
+    causes = [cause for cause in causes if not _is_of_many(cause)]
+    others = [each for each in report["findings"] if each["repeated"] and each not in found]
+    return Said(
+        *(traces, compiles),
+        tuple(dict.fromkeys(text for cause in causes for text in _differences(cause))),
+        tuple(dict.fromkeys(fix for cause in causes for fix in cause["fixes"])),
+        tuple(dict.fromkeys(h for cause in causes for h in cause["hints"] if h in _text(cause))),
+        any(function["repeated"] for function in found),
+        tuple(_name(each, path) for each in others),
+    )
+
+
+def _text(cause: dict[str, Any]) -> str:
+    return "\n".join(cause["lines"])
+
+
+def _is_of_many(cause: dict[str, Any]) -> bool:
+    """Return True for a line that compiled many operations once each, which is no recompile."""
+    return cause["times"] == 1 and cause["what"].endswith("operations")
+
+
+def _differences(cause: dict[str, Any]) -> list[str]:
+    if cause["changes"]:
+        changes = (Change(**change) for change in cause["changes"])
+        return [f"{change.path_of_growth}: {change.kind}" for change in changes]
+    # Of JAX's operations it has words.
+    for words, kind in _WORDS.items():
+        if words in (cause["note"] or ""):
+            return [f"the operation: {kind}"]
+    return [str(cause["note"])]
+
+
+_WORDS = {
+    "gets another function": "function",
+    "a constant or a function": "constant",
+    " shapes: ": "shape",
+}
+
+
+def _name(function: dict[str, Any], path: str) -> str:
+    name = function["name"]
+    return name if function["place"] is None else name.replace(path, "script.py")
+
+
+# --- the score --------------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -76,7 +264,7 @@ def score(script: Script) -> Score:
 def _cure(script: Script, truth: Truth, lines: Sequence[str]) -> Cure:
     """Run a script with these lines, or without lines with the change of a reader."""
     try:
-        source = pasted(script.source, [*lines]) if lines else script.read()
+        source = with_canonopt(with_lines(script.source, lines)) if lines else script.read()
         fixed = truth_of(script, source)
     except AssertionError:  # of what the script has
         raise

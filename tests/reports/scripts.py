@@ -21,6 +21,7 @@ whole lines.
 
 import itertools
 import re
+from collections.abc import Sequence
 
 import attrs
 
@@ -133,7 +134,7 @@ def _facts(head: list[str]) -> dict[str, object]:
     }
 
 
-def with_lines(source: str, lines: list[str]) -> str:
+def with_lines(source: str, lines: Sequence[str]) -> str:
     """The source with each line as printed: an import at the top, others above the marked line."""
     for line in lines:
         if re.fullmatch(r"import \w+", line):
@@ -151,17 +152,6 @@ def with_lines(source: str, lines: list[str]) -> str:
     return source
 
 
-def pasted(source: str, lines: list[str]) -> str:
-    """Return the source with each line that was printed."""
-    return with_canonopt(with_lines(source, lines))
-
-
 def with_canonopt(source: str) -> str:
     is_missing = "canonopt." in source and "import canonopt" not in source
     return f"import canonopt\n{source}" if is_missing else source
-
-
-def here(source: str) -> int:
-    """Return the number of the marked line."""
-    (number,) = (i for i, line in enumerate(source.splitlines(), 1) if line.endswith("# here"))
-    return number

@@ -198,17 +198,8 @@ def captured(value):
     return lambda: value
 
 
-def in_a_default(value):
-    return lambda value=value: value
-
-
-def in_a_keyword_default(value):
-    return lambda *, value=value: value
-
-
-def captured_twice_over(value):
-    inner = captured(value)
-    return lambda: inner()
+def captured_call(function):
+    return lambda: function()
 
 
 def captured_field(owner):
@@ -224,9 +215,9 @@ def wrapped_by_another(value):
 # Each builds, from any value, a function that holds the value and takes no arguments.
 HOLDING: dict[str, Callable[[Any], Callable]] = {
     "captured": captured,
-    "in a default": in_a_default,
-    "in a keyword default": in_a_keyword_default,
-    "captured twice over": captured_twice_over,
+    "in a default": lambda value: lambda value=value: value,
+    "in a keyword default": lambda value: lambda *, value=value: value,
+    "captured twice over": lambda value: captured_call(captured(value)),
     "in a tuple": lambda value: captured((1, (value,))),
     "in a module": lambda value: captured_field(Scale(value)),
     "in a frozen dataclass": lambda value: captured_field(Frozen(value)),
@@ -236,10 +227,6 @@ HOLDING: dict[str, Callable[[Any], Callable]] = {
     "in a wrapper": lambda value: functools.wraps(captured)(captured(value)),
     "in what is wrapped": wrapped_by_another,
 }
-
-
-def captured_call(function):
-    return lambda: function()
 
 
 def of_a_module(x):

@@ -123,20 +123,15 @@ def templates(text: str) -> tuple[Template, ...]:
     for part in text.strip("\n").removeprefix("## ").split("\n## "):
         head, *lines = part.split("\n")
         uses, _, options = head.partition(" | ")
-        lines.append(f"= {uses.strip()}")
+        of: dict[str, tuple[str, ...]] = {"=": (), ">": (), "~": (), "~>": ()}
+        setup = [line for line in lines if line.partition(" ")[0] not in of]
+        for line in (*lines, f"= {uses.strip()}"):
+            mark, _, texts = line.partition(" ")
+            if mark in of:
+                of[mark] += tuple(texts.split(" ;; "))
         weight = re.search(r"\d+", options)
-        of = {
-            mark: tuple(
-                each
-                for line in lines
-                if line.startswith(f"{mark} ")
-                for each in line.removeprefix(f"{mark} ").split(" ;; ")
-            )
-            for mark in ("=", ">", "~", "~>")
-        }
-        setup = "\n".join(line for line in lines if line.partition(" ")[0] not in of)
-        is_array, number = "array" in options, int(weight[0]) if weight else 1
-        found.append(Template(setup, of["="], of[">"], of["~"], of["~>"], number, is_array))
+        more = int(weight[0]) if weight else 1, "array" in options
+        found.append(Template("\n".join(setup), *of.values(), *more))
     return tuple(found)
 
 

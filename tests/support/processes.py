@@ -33,10 +33,6 @@ class Process:
     def output(self):
         return self._output.read_text()
 
-    @property
-    def has_ended(self):
-        return self._started.poll() is not None
-
     def kill(self):
         """End the process with SIGKILL, unless it has ended, and return its exit status."""
         self._started.kill()
@@ -44,7 +40,7 @@ class Process:
 
     def finish(self):
         """Wait until the process has ended, check its status, and return what it has printed."""
-        wait_for(lambda: self.has_ended, self)
+        wait_for(lambda: self._started.poll() is not None, self)
         assert self._started.returncode == 0, self.output
         return self.output
 

@@ -11,8 +11,6 @@ import jax.numpy as jnp
 
 import canonopt
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 def make_data(trial):
     x_key, y_key = jax.random.split(jax.random.key(trial))

@@ -14,8 +14,6 @@ import jax.numpy as jnp
 
 import canonopt
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 class NeuralODE(eqx.Module):
     mlp: eqx.nn.MLP

@@ -14,8 +14,6 @@ import optax
 
 import canonopt
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 def make_data(trial):
     x = jax.random.normal(jax.random.key(trial), (100, 2))

@@ -11,8 +11,6 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 class MLP(nnx.Module):
     def __init__(self, rngs):

@@ -17,8 +17,6 @@ from flowjax.distributions import Normal
 from flowjax.train import fit_to_data
 from flowjax.train.losses import MaximumLikelihoodLoss
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 def loop(library, trial):
     key, flow_key, data_key = jax.random.split(jax.random.key(trial), 3)

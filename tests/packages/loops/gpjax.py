@@ -15,8 +15,6 @@ import canonopt
 
 jax.config.update("jax_enable_x64", True)
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 def make_posterior():
     prior = gpjax.gps.Prior(

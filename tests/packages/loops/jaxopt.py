@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 import jaxopt
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 def loss(params, data):
     x, y = data

@@ -8,8 +8,6 @@ another learning rate compiles that function again, also when it is given as `ca
 
 import netket
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 def loop(library, trial):
     hilbert = netket.hilbert.Spin(0.5, 8)

@@ -15,8 +15,6 @@ from numpyro import distributions as dist
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 def model(x, y=None):
     weights = numpyro.sample("weights", dist.Normal(jnp.zeros(3), 1).to_event(1))

@@ -14,8 +14,6 @@ import optimistix
 
 import canonopt
 
-# --- as users write it --------------------------------------------------------------------------
-
 
 def make_data(trial):
     x_key, y_key = jax.random.split(jax.random.key(trial))
