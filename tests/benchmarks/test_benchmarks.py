@@ -332,10 +332,7 @@ def test_a_ratio_is_within_its_limit(limit, measure, benchmark, request):
     assert middle <= limit, what
 
 
-needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
-
-
-@needs_proc
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 def test_a_million_configurations_leave_memory_flat(monkeypatch):
     # In a process of its own, since the free memory that others leave behind would hide a leak.
     # What is freed goes back to the system, and is not kept for a leaf of the same size.

@@ -23,59 +23,57 @@ import canonopt
 Calls = collections.Counter[str]
 
 
+outcomes: dict[str, str] = {}  # how each test ended
+failures: dict[str, str] = {}  # and why it failed
+calls: Calls = collections.Counter()  # how often what was changed was reached
+ends: list[Callable[[], object]] = []
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--change", metavar="NAME", help="a function to call")
     parser.addoption("--notes", type=Path, help="where to write what became of each test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    notes = Notes(config.option.notes)
-    config.pluginmanager.register(notes)
-    if config.option.change:
-        notes.end = globals()[config.option.change](notes.calls)
+    if config.option.change and (end := globals()[config.option.change](calls)):
+        ends.append(end)
 
 
-class Notes:
-    """Notes how each test ended, why it failed, and how often what was changed was reached."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # Equinox's tests take their keys from it, and both runs should have the same.
+    random.seed(item.nodeid)
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.outcomes: dict[str, str] = {}
-        self.failures: dict[str, str] = {}
-        self.calls: Calls = collections.Counter()
-        self.end: Callable[[], object] | None = None
 
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        # Equinox's tests take their keys from it, and both runs should have the same.
-        random.seed(item.nodeid)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+    # Once each for setup, call, teardown and every subtest.
+    report = yield
+    if report.failed:
+        # With the error's type, so that a test that fails in both runs fails alike.
+        failures.setdefault(item.nodeid, report.longreprtext)
+        outcomes[item.nodeid] = f"failed with {call.excinfo.typename}"
+    elif item.nodeid not in failures:
+        earlier = outcomes.get(item.nodeid, "passed")
+        outcomes[item.nodeid] = "skipped" if report.skipped else earlier
+    return report
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
-        # Once each for setup, call, teardown and every subtest.
-        report = yield
-        if report.failed:
-            # With the error's type, so that a test that fails in both runs fails alike.
-            self.failures.setdefault(item.nodeid, report.longreprtext)
-            self.outcomes[item.nodeid] = f"failed with {call.excinfo.typename}"
-        elif item.nodeid not in self.failures:
-            earlier = self.outcomes.get(item.nodeid, "passed")
-            self.outcomes[item.nodeid] = "skipped" if report.skipped else earlier
-        return report
 
-    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        if nextitem is None or nextitem.path != item.path:
-            jax.clear_caches()  # compiled programs, of which all the files together make gigabytes
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is None or nextitem.path != item.path:
+        jax.clear_caches()  # compiled programs, of which all the files together make gigabytes
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            self.outcomes[report.nodeid] = "not collected"
-            self.failures[report.nodeid] = report.longreprtext
 
-    def pytest_sessionfinish(self) -> None:
-        if self.end is not None:
-            self.end()
-        notes = {"outcomes": self.outcomes, "failures": self.failures, "calls": self.calls}
-        self.path.write_text(json.dumps(notes))
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.failed:
+        outcomes[report.nodeid] = "not collected"
+        failures[report.nodeid] = report.longreprtext
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    for end in ends:
+        end()
+    notes = {"outcomes": outcomes, "failures": failures, "calls": calls}
+    session.config.option.notes.write_text(json.dumps(notes))
 
 
 # --- changes: canonopt's names, or a log ----------------------------------------------------------

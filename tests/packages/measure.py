@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 # What JAX reports once for each program that XLA compiles, for eager operations too, and once for
 # each trace of a jitted function, a library's too.
 EVENTS = {
@@ -46,8 +48,6 @@ def counted(trial: Callable[[int], Any], trials: int) -> tuple[dict[str, Any], l
 
     And the seconds by stage of the first trial.
     """
-    import jax
-
     events: list[tuple[str, float]] = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **_: events.append((event, seconds))

@@ -154,25 +154,17 @@ def _read(report: dict[str, Any], script: Script, path: str) -> Said:
         )
         compiles += backward  # as `jax.monitoring` counts
     causes = [cause for function in found for cause in function["causes"]]
-    causes = [cause for cause in causes if not _is_of_many(cause)]
+    # A line that compiled many operations once each is no recompile.
+    causes = [c for c in causes if c["times"] > 1 or not c["what"].endswith("operations")]
     others = [each for each in report["findings"] if each["repeated"] and each not in found]
     return Said(
         *(traces, compiles),
         tuple(dict.fromkeys(text for cause in causes for text in _differences(cause))),
         tuple(dict.fromkeys(fix for cause in causes for fix in cause["fixes"])),
-        tuple(dict.fromkeys(h for cause in causes for h in cause["hints"] if h in _text(cause))),
+        tuple(dict.fromkeys(h for c in causes for h in c["hints"] if h in "\n".join(c["lines"]))),
         any(function["repeated"] for function in found),
-        tuple(_name(each, path) for each in others),
+        tuple(each["name"].replace(path, "script.py") for each in others),
     )
-
-
-def _text(cause: dict[str, Any]) -> str:
-    return "\n".join(cause["lines"])
-
-
-def _is_of_many(cause: dict[str, Any]) -> bool:
-    """Return True for a line that compiled many operations once each, which is no recompile."""
-    return cause["times"] == 1 and cause["what"].endswith("operations")
 
 
 def _differences(cause: dict[str, Any]) -> list[str]:
@@ -191,11 +183,6 @@ _WORDS = {
     "a constant or a function": "constant",
     " shapes: ": "shape",
 }
-
-
-def _name(function: dict[str, Any], path: str) -> str:
-    name = function["name"]
-    return name if function["place"] is None else name.replace(path, "script.py")
 
 
 # --- the score --------------------------------------------------------------------------------
@@ -222,7 +209,9 @@ class Score:
 
     @property
     def path(self) -> bool:
-        return {*map(_path, self.script.differs)} == {*map(_path, self.said.differs)}
+        both = (self.script.differs, self.said.differs)
+        paths, found = ({text.rpartition(": ")[0] for text in differs} for differs in both)
+        return paths == found
 
     @property
     def cause(self) -> bool:
@@ -243,10 +232,6 @@ class Score:
     def is_cured(self) -> bool:
         """Return True if the line cures it, or without a line, what a reader makes of the hint."""
         return "cured" in (self.line, self.hint if self.line == "none" else None)
-
-
-def _path(difference: str) -> str:
-    return difference.rpartition(": ")[0]
 
 
 def score(script: Script) -> Score:

@@ -147,27 +147,22 @@ ALL: dict[str, Build] = (
     OPTIMIZERS | SPECIAL_OPTIMIZERS | TRANSFORMS | SPECIAL_TRANSFORMS | SCHEDULES
 )
 # The factories that warn in Optax and in canonopt.
-WARNING = {
-    "optimistic_adam": DeprecationWarning,
-    "contrib.dpsgd": DeprecationWarning,
-    "schedules.inject_stateful_hyperparams": DeprecationWarning,
-}
-
+WARNING = dict.fromkeys(
+    "optimistic_adam contrib.dpsgd schedules.inject_stateful_hyperparams".split(),
+    DeprecationWarning,
+)
 
 # The extra arguments that `update` needs or may take. No optimizer takes all of them.
-_LINESEARCH = ("value", "grad", "value_fn")
+_OF_A_LINESEARCH = "lbfgs scale_by_backtracking_linesearch scale_by_zoom_linesearch"
+_OF_THE_VALUE = """
+polyak_sgd scale_by_polyak conditionally_transform contrib.momo contrib.momo_adam
+contrib.reduce_on_plateau
+"""
+_OF_THE_LOSS = "contrib.sophia contrib.hutchinson_estimator_diag_hessian"
 EXTRA_ARGS = {
-    "lbfgs": _LINESEARCH,
-    "scale_by_backtracking_linesearch": _LINESEARCH,
-    "scale_by_zoom_linesearch": _LINESEARCH,
-    "polyak_sgd": ("value",),
-    "scale_by_polyak": ("value",),
-    "conditionally_transform": ("value",),
-    "contrib.momo": ("value",),
-    "contrib.momo_adam": ("value",),
-    "contrib.reduce_on_plateau": ("value",),
-    "contrib.sophia": ("obj_fn",),
-    "contrib.hutchinson_estimator_diag_hessian": ("obj_fn",),
+    **dict.fromkeys(_OF_A_LINESEARCH.split(), ("value", "grad", "value_fn")),
+    **dict.fromkeys(_OF_THE_VALUE.split(), ("value",)),
+    **dict.fromkeys(_OF_THE_LOSS.split(), ("obj_fn",)),
 }
 
 

@@ -106,11 +106,8 @@ def calls_of(function):
 
 def line_marked(file, mark):
     """Return the line that ends with the comment `mark`, as a report writes it: `file:line`."""
-    (line,) = (
-        i
-        for i, text in enumerate(Path(file).read_text().splitlines(), 1)
-        if text.endswith(f"  # {mark}")
-    )
+    lines = enumerate(Path(file).read_text().splitlines(), 1)
+    (line,) = (number for number, text in lines if text.endswith(f"  # {mark}"))
     return f"{file}:{line}"
 
 

@@ -456,11 +456,6 @@ class _Writer:
         text = text.format(jit=jit).removesuffix(")") + self.options + ")"
         self.cells.append(f"{name} = {text}")
 
-    def arguments(self, x: str) -> str:
-        if not self.table:
-            return x
-        return f"{x}, {self.random.choice(self.values)}"
-
     def call(self) -> None:
         random = self.random
         recent = self.functions[-1] if random.random() < 0.7 else random.choice(self.functions)
@@ -472,7 +467,9 @@ class _Writer:
             # Call only what JAX traces in both runs: a trace that one run skips fills no cache.
             alone = ["note(inside_first, {x})"] if self.is_called_alone else []
             text = random.choice([CALLS[0]] * 4 + alone)
-        args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
+        args = "x" if "lambda x" in text or "lambda c, x" in text else x
+        if self.table:
+            args = f"{args}, {random.choice(self.values)}"
         setting = random.choice(SETTINGS)
         other = random.choice(self.functions)
         self.cells.append(text.format(f=recent, g=other, args=args, x=x, setting=setting))

@@ -28,19 +28,11 @@ import canonopt  # noqa: F401
 
 from .generated import named_texts, rows
 
-Jit = Callable[..., Callable]
 PLAIN, FILTERED = "jax.jit", "equinox.filter_jit"
-
-
-def plain_jit(function: Callable, *, static: str | tuple = (), **options: Any) -> Callable:
-    return jax.jit(function, static_argnames=static, **options)
-
-
-def filter_jit(function: Callable, *, static: str | tuple = (), **options: Any) -> Callable:
-    return eqx.filter_jit(function, **options)
-
-
-JITS: dict[str, Jit] = {PLAIN: plain_jit, FILTERED: filter_jit}
+JITS: dict[str, Callable[..., Callable]] = {
+    PLAIN: lambda fn, *, static=(), **options: jax.jit(fn, static_argnames=static, **options),
+    FILTERED: lambda fn, *, static=(), **options: eqx.filter_jit(fn, **options),
+}
 
 
 @attrs.frozen
@@ -180,10 +172,6 @@ def committed(size: int = 3) -> jax.Array:
     return jax.device_put(array(size), jax.devices()[0])
 
 
-def linear_loss(params, x):
-    return jnp.sum((params * x) ** 2)
-
-
 # --- structure ------------------------------------------------------------------------------------
 
 calls(r"""
@@ -314,6 +302,7 @@ bodies(r"""
 opt_state[0].count | commitment | not committed | committed | \
     opt_state = (jax.device_put|eqx.filter_shard)\(opt_state, jax.devices\(\)\[0\]\)
 optim = canonopt.adam(1e-3)
+def linear_loss(params, x): return jnp.sum((params * x) ** 2)
 def step(params, opt_state, x):
     grads = jax.grad(linear_loss)(params, x)
     updates, opt_state = optim.update(grads, opt_state, params)

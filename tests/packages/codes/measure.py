@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -53,7 +54,6 @@ def main() -> None:
 
 def numbers(trial: Any, number: int) -> Any:
     """Return all numbers that a trial returns, one after the other as float64."""
-    import jax
 
     def printed(pattern: str) -> list[float]:
         return [*map(float, re.findall(pattern, output.getvalue()))]
