@@ -36,7 +36,7 @@ from jaxtyping import Array, Float
 
 import canonopt
 
-from .support.generated import named_texts
+from .support.generated import defined, named_texts
 from .support.values import bits
 
 # The text of entries uses these.
@@ -179,19 +179,13 @@ return lambda x: jnp.asarray(table)[:3] * x
 '''
 
 
-def made_by(name: str, body: str) -> Callable[[], Callable]:
-    function = name.replace(" ", "_")  # in the module, where its code is looked up
-    exec(f"def {function}():\n{textwrap.indent(body, '    ')}", globals())
-    return globals()[function]
-
-
 ENTRIES = named_texts(TEXT)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_merges_where_a_sound_rule_can_and_has_the_same_numbers(name):
     reason, body = ENTRIES[name]
-    make = made_by(name, body)
+    make = defined(name.replace(" ", "_"), body, globals())  # where its code is looked up
     x = jnp.asarray([[-1.0, 0.5, 2.0]])  # whose first axis `pmap` and `shard_map` can split
     expected = bits(jnp.asarray(make()(x)))
     first, second = canonopt.hoist(make()), canonopt.hoist(make())

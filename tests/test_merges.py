@@ -12,7 +12,6 @@ import enum
 import functools
 import logging
 import math
-import textwrap
 import threading
 import types  # noqa: F401  of the bodies below
 import typing
@@ -36,7 +35,7 @@ import canonopt
 
 from .support import catalogue
 from .support.counting import all_compiles
-from .support.generated import named_texts
+from .support.generated import defined, named_texts
 
 JITS = {"jit": (canonopt.jit, jax.jit), "filter_jit": (canonopt.filter_jit, eqx.filter_jit)}
 CASES = []
@@ -529,9 +528,8 @@ return [jit(fn)(params, x, y) for fn in functions]
 for name, (options, body) in named_texts(TEXT).items():
     marks = [pytest.mark.slow] * ("slow" in options)
     tolerance = 1e-6 if "captures" in options else 0.0
-    space = {}
-    exec(f"def fit(jit, key):\n{textwrap.indent(body, '    ')}", globals(), space)
-    add(name, space["fit"], *(JITS.keys() & {*options.split()}), tolerance=tolerance, marks=marks)
+    fit = defined("fit", body, globals(), "jit, key")
+    add(name, fit, *(JITS.keys() & {*options.split()}), tolerance=tolerance, marks=marks)
 
 
 @pytest.mark.parametrize("fit, ours, theirs, tolerance", CASES)

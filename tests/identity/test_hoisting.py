@@ -10,7 +10,6 @@ import itertools
 import math
 import operator
 import pickle
-import textwrap
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +36,7 @@ from canonopt._identity.hoisting import _callables
 from ..support import callables
 from ..support.callables import Frozen, Holder, Scale, a_lambda, captured, captured_call, outcome
 from ..support.counting import counted
-from ..support.generated import named_texts, rows
+from ..support.generated import defined, named_texts, rows
 from ..support.values import LOOKALIKES, Pair, bits, same
 
 # --- kinds of callables -----------------------------------------------------------------------
@@ -166,15 +165,9 @@ amount = 2
 """)
 
 
-def function_of(text, parameters=""):
-    space = dict(globals())
-    exec(f"def made({parameters}):\n{textwrap.indent(text, '    ')}", space)
-    return space["made"]
-
-
 @pytest.mark.parametrize("name", REBINDING)
 def test_a_captured_variable_is_rebound(name):
-    scenario = function_of(REBINDING[name][1])
+    scenario = defined("made", REBINDING[name][1], {**globals()})
     made: list[tuple[Callable, Callable]] = []
     # Side by side, so that functions are merged before either variable is rebound.
     for function in itertools.chain.from_iterable(zip(scenario(), scenario(), strict=True)):
@@ -219,7 +212,7 @@ return decorate(lambda amount: lambda x: x + amount)(amount)
 
 @pytest.mark.parametrize("name", FIXED)
 def test_variables_that_no_store_can_reach_count_by_value(name):
-    make = function_of(FIXED[name][1], "amount")
+    make = defined("made", FIXED[name][1], {**globals()}, "amount")
     assert hoist(make(1)) is hoist(make(1))
     assert hoist(make(1)) is not hoist(make(2))
 
@@ -487,7 +480,7 @@ CHANGED = (
 @pytest.mark.parametrize("name", ERRORS)
 def test_strict_names_what_is_compared_by_identity(name):
     body, *because = ERRORS[name][1].split("\n= ")
-    function = function_of(body)()
+    function = defined("made", body, {**globals()})()
     because = " ".join(because).replace("CHANGED", CHANGED)
     shown = getattr(function, "__qualname__", type(function).__qualname__)
     message = f"is compared by identity, because {because}"

@@ -71,9 +71,6 @@ _LINES = [line for line in _TABLE.strip().splitlines() if not line.startswith("#
 PACKAGES = {package.name: package for package in map(_package, _LINES)}
 
 
-WITH = ("optax==0.2.8", "equinox==0.13.8")
-
-
 class Environment:
     """A virtual environment with one package, canonopt as it is here, and pytest."""
 
@@ -83,7 +80,8 @@ class Environment:
         self.interpreter = folder / "env" / "bin" / "python"
         if not self.interpreter.exists():
             venv.create(folder / "env", with_pip=True)
-        exact = (f"{package.name}=={package.version}", f"jax=={package.jax}", *WITH)
+        exact = [f"{package.name}=={package.version}", f"jax=={package.jax}"]
+        exact += ["optax==0.2.8", "equinox==0.13.8"]
         self.pip("install", *exact, str(project), "pytest", *package.requirements.split())
         # The version of the project is the same after a change.
         self.pip("install", "--force-reinstall", "--no-deps", str(project))

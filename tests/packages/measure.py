@@ -21,8 +21,6 @@ EVENTS = {
     "/jax/core/compile/backend_compile_duration": "compiles",
     "/jax/core/compile/jaxpr_trace_duration": "traces",
 }
-
-
 # And of the seconds of these events, those of the first trial are told.
 STAGES = {
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",

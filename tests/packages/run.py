@@ -34,15 +34,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("packages", nargs="*", help=", ".join(PACKAGES))
     parser.add_argument(
-        "--folder", type=Path, default=ROOT / ".tox" / "packages", help="of environments"
+        "--folder", type=Path, default=ROOT / ".tox/packages", help="of environments"
     )
     parser.add_argument("--no-tests", action="store_true", help="only the loops")
     parser.add_argument(
-        "--checkout",
-        action="append",
-        default=[],
-        metavar="PACKAGE=FOLDER",
-        help="where a package's tests are; otherwise they are downloaded",
+        "--checkout", action="append", default=[], metavar="PACKAGE=FOLDER", help="with its tests"
     )
     options = parser.parse_args()
     if unknown := [*{*options.packages} - {*PACKAGES}]:
@@ -70,9 +66,8 @@ def measure(environment: Environment) -> Iterator[str]:
         command = (HERE / "measure.py", name, *variant.split())
         return json.loads(environment.python(*command).splitlines()[-1])
 
-    for order in (VARIANTS, VARIANTS[::-1]):
-        for variant in order:
-            notes[variant].append(run(variant))
+    for variant in (*VARIANTS, *VARIANTS[::-1]):
+        notes[variant].append(run(variant))
     try:  # another learning rate in each trial
         swept = str(max(run("advised sweep")["compiles"][1:]))
     except RuntimeError as error:

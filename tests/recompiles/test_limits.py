@@ -27,7 +27,8 @@ from canonopt.errors import RecompileError, RecompileWarning
 
 from ..support.counting import JITS, all_compiles, fresh, in_threads, line_marked
 from ..support.generated import rows
-from ..support.scenarios import committed, mesh, on_explicit_axes, ones
+from ..support.placements import mesh
+from ..support.scenarios import committed, on_explicit_axes, ones
 
 UNLIMITED = 10**6
 assert_any = functools.partial(canonopt.assert_max_traces, max_traces=UNLIMITED)
@@ -44,7 +45,7 @@ TRANSFORMATIONS = {
     "pmap": jax.pmap,
     "filter_pmap": eqx.filter_pmap,
     "explicit mesh": lambda f: on_explicit_axes(jax.jit(f)),
-    "shard_map": lambda f: jax.jit(jax.shard_map(f, mesh=mesh(), in_specs=DATA, out_specs=DATA)),
+    "shard_map": lambda f: jax.jit(jax.shard_map(f, mesh=mesh(1), in_specs=DATA, out_specs=DATA)),
     "jit of vmap": lambda f: jax.jit(jax.vmap(f)),
     "vmap of jit": lambda f: jax.vmap(jax.jit(f)),
     "jit of grad": lambda f: jax.jit(jax.grad(lambda x: f(x).sum())),

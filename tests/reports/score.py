@@ -236,13 +236,10 @@ class Score:
 
 def score(script: Script) -> Score:
     said, truth = said_of(script), truth_of(script, script.source)
-    line: Cure = "none"
-    hint: Cure = "none"
-    if not (script.is_fine or script.is_expected):
-        if said.fixes:
-            line = _cure(script, truth, said.fixes)
-        if script.hint is not None and any(re.search(script.hint, text) for text in said.hints):
-            hint = _cure(script, truth, ())
+    needs_cure = not (script.is_fine or script.is_expected)
+    hints = [text for text in said.hints if script.hint and re.search(script.hint, text)]
+    line = _cure(script, truth, said.fixes) if needs_cure and said.fixes else "none"
+    hint = _cure(script, truth, ()) if needs_cure and hints else "none"
     return Score(script, truth, said, line, hint)
 
 

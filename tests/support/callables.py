@@ -140,7 +140,6 @@ def on_device(index):
     return SingleDeviceSharding(jax.devices()[index])
 
 
-Partial = jtu.Partial
 _NAMED = [a_lambda, a_nested_function, a_function_that_calls_itself, functions_that_call_each_other]
 _NAMED += [wrapped, a_total, custom_jvp, custom_vjp]
 # Each builds, from a number, a new callable that takes a vector.
@@ -153,8 +152,8 @@ KINDS: dict[str, Callable[[float], Callable]] = {
     "partial of a closure": lambda k: functools.partial(a_lambda(k)),
     "partial of a partial": lambda k: functools.partial(functools.partial(scale, k), offset=1),
     "partial of jit": lambda k: functools.partial(jax.jit(scale), k),
-    "tree partial": lambda k: Partial(scale, k),
-    "tree partial of a closure": lambda k: Partial(a_lambda(k)),
+    "tree partial": lambda k: jtu.Partial(scale, k),
+    "tree partial of a closure": lambda k: jtu.Partial(a_lambda(k)),
     "eqx.Partial": lambda k: eqx.Partial(scale, k, offset=1),
     "a method of a module": lambda k: Scale(k).apply,
     "a method of a module with a closure": lambda k: Holder(a_lambda(k)).__call__,

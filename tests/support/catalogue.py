@@ -147,10 +147,8 @@ ALL: dict[str, Build] = (
     OPTIMIZERS | SPECIAL_OPTIMIZERS | TRANSFORMS | SPECIAL_TRANSFORMS | SCHEDULES
 )
 # The factories that warn in Optax and in canonopt.
-WARNING = dict.fromkeys(
-    "optimistic_adam contrib.dpsgd schedules.inject_stateful_hyperparams".split(),
-    DeprecationWarning,
-)
+_DEPRECATED = "optimistic_adam contrib.dpsgd schedules.inject_stateful_hyperparams"
+WARNING = dict.fromkeys(_DEPRECATED.split(), DeprecationWarning)
 
 # The extra arguments that `update` needs or may take. No optimizer takes all of them.
 _OF_A_LINESEARCH = "lbfgs scale_by_backtracking_linesearch scale_by_zoom_linesearch"

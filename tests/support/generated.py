@@ -6,6 +6,7 @@ import os
 import random
 import re
 import sys
+import textwrap
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -62,6 +63,12 @@ def run_cells(
         for name in set(sys.modules) - before:
             if name.startswith("generated_"):
                 del sys.modules[name]
+
+
+def defined(name: str, body: str, names: dict[str, Any], parameters: str = "") -> Any:
+    """Return the function that has the body, after it was defined among the names."""
+    exec(f"def {name}({parameters}):\n{textwrap.indent(body, '    ')}", names)
+    return names[name]
 
 
 def named_texts(text: str) -> dict[str, tuple[str, str]]:

@@ -90,10 +90,9 @@ PLACEMENTS: dict[str, tuple[dict[str, P], P, Any, str | None]] = {
 }
 
 
-# The column for a step in the style of Equinox, with `apply_updates` of canonopt or Equinox.
+# The column for a step in the style of Equinox.
 EQUINOX = "mixed, Equinox step"
 COLUMNS = (*KINDS, EQUINOX)
-APPLY_UPDATES = {"canonopt": canonopt.apply_updates, "optax": eqx.apply_updates}
 
 
 class Model(eqx.Module):
@@ -158,7 +157,8 @@ def trained(library: str, name: str, kind: str, optimizer_of: str | None = None)
     memory, x = None, catalogue.batch()
     if kind == EQUINOX:
         jit, params = eqx.filter_jit, Model(**_mixed())
-        step = catalogue.step_for(name, eqx.filter_value_and_grad, APPLY_UPDATES[library])
+        apply = {"canonopt": canonopt.apply_updates, "optax": eqx.apply_updates}[library]
+        step = catalogue.step_for(name, eqx.filter_value_and_grad, apply)
     elif kind in KINDS:
         params = KINDS[kind]()
     else:

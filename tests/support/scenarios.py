@@ -21,12 +21,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax  # noqa: F401
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt  # noqa: F401
 
 from .generated import named_texts, rows
+from .placements import mesh
 
 PLAIN, FILTERED = "jax.jit", "equinox.filter_jit"
 JITS: dict[str, Callable[..., Callable]] = {
@@ -108,10 +109,6 @@ def array(*shape: int) -> jax.Array:
     return jnp.asarray(ones(*shape))
 
 
-def mesh() -> Mesh:
-    return Mesh(np.array(jax.devices()), ("data",))
-
-
 def on_explicit_axes(jitted: Callable) -> Callable:
     """Return a call of `jitted` that first puts the argument on a mesh with an explicit axis."""
     explicit = jax.make_mesh((8,), ("data",), (AxisType.Explicit,))
@@ -150,22 +147,17 @@ class Activated(eqx.Module):
     weight: jax.Array
     activation: Callable = eqx.field(static=True)
 
-    def __call__(self, x):
-        return self.activation(x @ self.weight)
 
-
-@functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["loss_fn", "optim"]
-)
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class TrainState:
     params: Any
-    loss_fn: Any
-    optim: Any
+    loss_fn: Any = dataclasses.field(metadata={"static": True})
+    optim: Any = dataclasses.field(metadata={"static": True})
 
 
 def placed(spec: P, memory_kind: str | None = None) -> jax.Array:
-    return jax.device_put(array(8), NamedSharding(mesh(), spec, memory_kind=memory_kind))
+    return jax.device_put(array(8), NamedSharding(mesh(1), spec, memory_kind=memory_kind))
 
 
 def committed(size: int = 3) -> jax.Array:
@@ -256,7 +248,7 @@ bodies(r"""
 ### a model with a lambda in a static field
 model.activation | callable | <lambda> | made by the same code | \
     model\.activation once, or wrap the function in canonopt\.hoist
-step = jit(named(lambda model, x: model(x)))
+step = jit(named(lambda model, x: model.activation(x @ model.weight)))
 for _ in range(2):
     model = Activated(array(3, 3), lambda x: x + 1)
     step(canonopt.canonicalize(model) if fixed else model, ones(3))
@@ -328,7 +320,7 @@ with jax.enable_x64(True):
 mesh | context | none | data | the same mesh in every call
 step = jit(named(lambda x: x * 2))
 step(ones(3))
-with jax.set_mesh(mesh()):
+with jax.set_mesh(mesh(1)):
     step(ones(3))
 """)
 

@@ -11,6 +11,9 @@ import urllib.request  # noqa: F401 -- TensorFlow Datasets imports it for the sc
 from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 # The cells of a notebook that only call main, or plot.
@@ -79,7 +82,6 @@ def LX(folder):
     writes a file for each trial.
     """
     os.chdir(folder)
-    import equinox as eqx
     import main
     from _initialization import dump_params_to_toml, load_config
 
@@ -213,7 +215,6 @@ def nanolm(folder):
 
 def neural_ode(folder):
     """Train on 32 series of 20 points in batches of 8, twice 2 steps, for the model."""
-    import equinox as eqx
     import neural_ode
 
     small = dict(dataset_size=33, batch_size=8, steps_strategy=(2, 2), width_size=8, plot=False)
@@ -257,8 +258,6 @@ def ppo(folder):
 
 def score_based_diffusion(folder):
     """Train a small mixer on 64 random images in 6 steps, for the losses and the samples."""
-    import jax
-    import jax.numpy as jnp
     import score_based_diffusion as train
 
     shown = []
@@ -291,7 +290,6 @@ def train_rnn(folder):
 def vae(folder):
     """Train in 3 epochs of 4 batches of random images, for the images that are written."""
     _, datasets = stub("tensorflow", "tensorflow_datasets")
-    import jax
     import train
 
     images = jax.random.bernoulli(jax.random.key(0), shape=(16, 784)).astype(float)

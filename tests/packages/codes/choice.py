@@ -13,8 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-HERE = Path(__file__).parent
-
 
 @dataclasses.dataclass(frozen=True)
 class Code:
@@ -100,7 +98,8 @@ def prepared(code: Code, adapters: ModuleType, folder: Path, repositories: Path)
             script.write_text(text)
         shrink(script, adapters.SHRUNK.get(code.name, {}))
         if variant == "after":
-            patch = ["patch", "--quiet", "-p1", "-i", str(HERE / "diffs" / f"{code.name}.diff")]
+            diff = Path(__file__).parent / "diffs" / f"{code.name}.diff"
+            patch = ["patch", "--quiet", "-p1", "-i", str(diff)]
             subprocess.run(patch, check=True, cwd=script.parent)
         folders[variant] = script.parent
     return folders
