@@ -16,7 +16,6 @@ from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.bytecode import code_of
 from .._python_internals.namespaces import is_constant
 from .._python_internals.weak import WeakIdMap
-from .._texts import text_of
 from ..errors import HoistError, Incomparable
 from .instances import is_frozen, is_record
 from .interning import PLAIN, Table, Watched, cleared, read
@@ -195,6 +194,8 @@ class _Guard:
 
 def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
     """Return the path in `fn` to `found.part` (None if empty), and a phrase that names the part."""
+    from .._texts import text_of  # imported here, since it imports attrs
+
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = text_of(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."
