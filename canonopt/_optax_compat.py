@@ -74,7 +74,7 @@ def _is_transformation_type(annotation: Any) -> bool:
 def is_optimizer(factory: Any) -> bool:
     """Return True for a factory that Optax documents as an optimizer.
 
-    Relies on the module of Optax's optimizers. Affects only the names that canonopt's modules list.
+    Relies on the module of Optax's optimizers. It only decides in which module a name is listed.
     """
     return getattr(factory, "func", factory).__module__ == "optax._src.alias"
 

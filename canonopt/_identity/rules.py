@@ -543,7 +543,7 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
 
     - `__canonical_key__` returns the object's item in a key. In the mode "given", it raises
         `HoldsArray` for an object with leaves. In a mode of `NOW`, a spec that cannot change is its
-        own item. So the key keeps the spec alive: if it died, an equal spec would get a new token.
+        own item: the key keeps it alive, so that an equal spec built later is the same object.
     - `__canonical_parts__` returns values that the object has read and that can change, or values
         to read in place of the object.
     """

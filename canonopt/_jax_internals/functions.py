@@ -256,7 +256,7 @@ def users_function(function: Any) -> Any:
         return function
     users = [f for f in functions_inside(function) if not _is_of_library(f)]
     functions = [f for f in users if isinstance(f, types.FunctionType)]
-    return next(iter(functions + users), function)  # an object or a method if there is no other
+    return next(iter(functions + users), function)  # an object or a method if none is a function
 
 
 def call_of_pmap(

@@ -26,8 +26,8 @@ def is_staging() -> bool:
     """Return True if the code that runs now becomes part of a program, as under `jax.jit`.
 
     Relies on `unsafe_am_i_under_a_jit` of `jax._src.core`, which looks at the current trace and the
-    ones around it. Later versions have it in `jax.extend` under another name. Falls back to making
-    an array and asking whether it is a tracer, which leaves an unused operation in the program.
+    ones around it. If it is gone, makes an array and asks whether the array is a tracer, which
+    leaves an unused operation in the program.
     """
     try:
         return private("jax._src.core.unsafe_am_i_under_a_jit")()
@@ -47,7 +47,7 @@ def makes_tracers() -> bool:
     if is_at_top_level():
         return False
     with jax.ensure_compile_time_eval():
-        # `device_put` compiles nothing; other ways to make an array may.
+        # Unlike other ways to make an array, `device_put` compiles nothing.
         return isinstance(jax.device_put(np.float32(0)), jax.core.Tracer)
 
 

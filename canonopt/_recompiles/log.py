@@ -463,7 +463,7 @@ def _is_trial_of(trial: Entry, entry: Entry) -> bool:
 
 
 def _is_trace_of(traced: Entry, entry: Entry) -> bool:
-    """Return True if the call of `entry` used the trace of `traced`, as from JAX's cache."""
+    """Return True if the call of `entry` used the trace of `traced`, say from JAX's cache."""
     if not traced.traced or traced.at > entry.at:
         return traced.traced  # a later trace ran inside the call: the function is jitted twice
     one, other = traced.call, entry.call

@@ -183,7 +183,7 @@ class Reads:
             if isinstance(inner, types.FunctionType):
                 self._add_function(inner, hasattr(inner, "__wrapped__"))
             elif isinstance(inner, types.MethodType):
-                if inner not in self._seen:  # a method may wrap an equal one, endlessly
+                if inner not in self._seen:  # `__func__` may lead back to an equal method
                     self._seen.add(inner)
                     self._add_callable(inner.__func__)
                 self._owners.add(id(inner.__self__))

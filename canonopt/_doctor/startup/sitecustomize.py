@@ -2,7 +2,7 @@
 
 `canonopt doctor` puts this folder into PYTHONPATH, so that each Python process that the command
 starts imports this module before anything else, even if its Python does not have canonopt.
-Nothing here raises or prints, and a process that does not import jax imports nothing more.
+No error of this module stops or shows in a process, and a process without jax imports no more.
 """
 
 import _thread
