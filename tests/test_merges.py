@@ -490,9 +490,6 @@ return jit(step)(jnp.zeros_like(x))
 ### a module and a function by its name, filter_jit
 model, name = eqx.nn.Linear(3, 2, key=key), "tanh"
 return jit(lambda model, x: getattr(jnp, name)(model(x)))(model, jnp.ones(3))
-### a function of a library by its name, captures
-x, settings = make_data(key)[0], Settings()
-return jit(lambda w: getattr(jnp, settings.name)(w - x))(jnp.zeros((8, 3)))
 ### the names of variables beside functions of NumPy and of jax.random
 def step(w, key):
     noise = np.log(2.0) * jax.random.uniform(key)

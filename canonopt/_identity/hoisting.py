@@ -3,6 +3,7 @@
 import collections
 import functools
 import operator
+import re
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -14,7 +15,7 @@ import jax.tree_util as jtu
 from .._jax_internals.functions import is_module_class
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.bytecode import code_of
-from .._python_internals.namespaces import is_constant
+from .._python_internals.namespaces import is_constant, loaded
 from .._python_internals.weak import WeakIdMap
 from ..errors import HoistError, Incomparable
 from .instances import is_frozen, is_record
@@ -192,14 +193,22 @@ class _Guard:
 # --- errors with `strict` ---------------------------------------------------------------------
 
 
-def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
+def described(
+    fn: Any, found: Incomparable, as_text: Callable[[Any], str] | None = None
+) -> tuple[str | None, str]:
     """Return the path in `fn` to `found.part` (None if empty), and a phrase that names the part."""
-    from .._texts import text_of  # imported here, since it imports attrs
-
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
-    text = text_of(found.part)
+    text = (as_text or _text)(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."
     return path, f"its {path}, {text}," if path else "it"
+
+
+def _text(part: Any) -> str:
+    if isinstance(part, types.FunctionType):
+        return f"function {part.__qualname__}"
+    pformat = loaded("equinox", "tree_pformat")
+    text = pformat(part, width=10_000) if pformat else repr(part)
+    return re.sub(r" at 0x\w+", "", " ".join(text.split()))  # an address differs each time
 
 
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:

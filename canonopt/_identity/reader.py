@@ -431,8 +431,12 @@ class Reader:
         """Add the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.reading.can_change = True
-        if code.tells_tracers and not self.reading.tells_tracers:
-            self.reading.tells_tracers = f"{function.__qualname__} {code.tells_tracers}"
+        for path, how in code.tells_tracers.items():
+            if self.reading.tells_tracers:
+                break
+            found = _reached(namespace.get(path[0]), path[1:])[1] if path else None
+            if not _is_of_library(found):
+                self.reading.tells_tracers = f"{function.__qualname__} {how}"
         # Setting an attribute always counts as storing: a class or module may keep a tracer.
         if code.stores or code.sets_attributes:
             self.reading.stores = self.reading.stores or function.__qualname__
@@ -513,19 +517,22 @@ class Reader:
             self.add_owner(module)
             self._owners[id(module)][2].clear()
 
-    def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        """Add a library's `value` if it is data. If it is impure, call `stop(function)`."""
+    def _judge(self, function: Any, value: Any, module: Any = None) -> None:
+        """Add a library's `value` if it is data. If it is impure, call `stop(function)`.
+
+        `module`: where the value was found; None for a builtin that code calls by its name.
+        """
         if is_users_function(value):
             self.add(value, "live")  # somebody has put the function into the library
         elif type(value) in ATOMS or isinstance(value, float | tuple):
             self.add(tuple(value) if isinstance(value, tuple) else value, "live")
-        elif name := impure_name(value, module):
+        elif name := impure_name(value, builtins if module is None else module):
             self.stop(function, errors.impure(name))
         elif not (_is_code(value) or is_in_place(value) or typing.get_origin(value)):
             self.add(value, "live")  # data that a library keeps, as in `absl.flags.FLAGS`
         if type(value) is types.ModuleType:  # any variable may refer to the module
             self.add_owner(value)
-        self.note_reached(value, is_builtin=module is builtins)
+        self.note_reached(value, is_builtin=module is None)
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
         """Note what code can do with a value, whatever name the code has for the value."""
@@ -538,12 +545,12 @@ class Reader:
         self.reading.hides_traces |= name in _HIDE_TRACES
         self.reading.reads_dimensions |= getattr(value, "__module__", None) == "jaxtyping"
         self._takes_remainders |= value is operator.mod or value is operator.imod
-        is_telling = name in TELLS_TRACERS or makes_text(value)
+        # For a builtin that code calls by its name, `code.tells_tracers` has the answer already:
+        # the bytecode shows if the string is only for an error.
+        is_telling = name in TELLS_TRACERS
         if name in ARRAY_ATTRIBUTES:  # `jax.devices` is no method of an array
             is_telling = not is_in_place(value) or "." in value.__qualname__
-        # For a builtin that code calls by its name, `code.tells_tracers` has the answer already:
-        # the bytecode shows what the builtin is used for.
-        if is_telling and not is_builtin:
+        if is_telling or (makes_text(value) and not is_builtin):
             self.note_telling(name)
 
     def note_telling(self, name: str) -> None:

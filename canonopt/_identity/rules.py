@@ -358,8 +358,14 @@ def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
         reader.out += (np.dtype, value.str, value.name)  # `str` of bfloat16 is that of raw bytes
 
 
-def read_type_expression(reader: Reader, value: Any, mode: Mode) -> None:
-    reader.add_identity(value)
+def read_forward_ref(reader: Reader, value: typing.ForwardRef, mode: Mode) -> None:
+    """Read a forward reference; refuse one that has been evaluated or that names its module."""
+    if value.__forward_evaluated__ or value.__forward_module__ is not None:
+        reader.stop(value)
+    elif not reader.was_seen(value, mode):
+        reader.enter_mutable(value, mode, errors.CHANGES)  # its first evaluation changes it
+        flags = (value.__forward_is_argument__, value.__forward_is_class__)
+        reader.out += (typing.ForwardRef, value.__forward_arg__, *flags)
 
 
 def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
@@ -374,6 +380,8 @@ _PARTS: dict[Any, Callable[[Any], Iterable[Any]]] = {
     complex: lambda value: [value.real, value.imag],
     **dict.fromkeys((range, slice), operator.attrgetter("start", "stop", "step")),
     re.Pattern: operator.attrgetter("pattern", "flags"),
+    types.GenericAlias: operator.attrgetter("__origin__", "__args__", "__unpacked__"),
+    types.UnionType: lambda value: value.__args__,
     frozenset: list,  # a factory may depend on the order of iteration
     inspect.Signature: lambda value: [
         *value.parameters.values(),
@@ -621,7 +629,7 @@ RULES: dict[type, Rule] = {
     **dict.fromkeys((list, dict, set, collections.deque, types.MappingProxyType), read_container),
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     np.ufunc: read_ufunc,
-    **dict.fromkeys((typing.ForwardRef, types.GenericAlias, types.UnionType), read_type_expression),
+    typing.ForwardRef: read_forward_ref,
     **dict.fromkeys(LOGGERS, instances.read_logger),
     type: instances.read_class,
     jtu.PyTreeDef: read_treedef,

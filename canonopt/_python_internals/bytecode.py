@@ -67,9 +67,10 @@ class Code:
     # The attributes in the code that lead to the variables of other code, such as `__globals__`.
     hidden_inputs: frozenset[str] = frozenset()
     reads_any_attribute: bool = False  # whether the code reads attributes that it does not name
-    # How the code may tell a tracer from an array without an error, as a text: it catches errors,
-    # makes strings, or looks up the type or the state of an object.
-    tells_tracers: str = ""
+    # How the code may tell a tracer from an array without an error, as texts: it catches errors,
+    # makes strings, or looks up the type or the state of an object. The key is the path of the
+    # global whose attribute it looks up (`jax` in `jax.sharding`), else an empty tuple.
+    tells_tracers: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
     changes_objects: str = ""  # a line that may change objects that exist before the code runs
     # The attributes that the code sets or deletes on existing objects.
     sets_attributes: set[str] = dataclasses.field(default_factory=set)
@@ -118,18 +119,17 @@ def facts_of(code: types.CodeType) -> Code:
             if not (name == "__class__" and is_super):  # since Python 3.12, `super()` loads it
                 loaded = _loaded(instruction, each)
                 facts.passed.update(loaded[:-1] if is_next else loaded)
-            # An array that a global leads to is never replaced. `jax.sharding` is a module.
-            is_of_global = is_attribute and is_global and name in ARRAY_ATTRIBUTES
-            if not (facts.tells_tracers or is_of_global or _asks_global(instructions, i)):
-                told = _tells_tracers(instructions, i)
-                facts.tells_tracers = told and f"{told} in {_line(instructions, i)}"
+            if told := _tells_tracers(instructions, i):
+                is_of_global = is_attribute and is_global and name in ARRAY_ATTRIBUTES
+                text = f"{told} in {_line(instructions, i)}"
+                facts.tells_tracers.setdefault(path if is_of_global else (), text)
             if path and is_attribute:
                 path += (name,)
             else:
                 facts.paths.add(path)
                 variable = _variable(instruction)
                 path = () if variable is None else (variable,)
-                is_global = opname == "LOAD_GLOBAL"
+                is_global = opname in _GLOBAL
             is_of_own = path[:1] in own and not is_global
             is_mutator = name in MUTATORS and (opname in _GLOBAL or is_attribute)
             is_item = opname == "STORE_SUBSCR" and _container(*instructions[i - 2 : i]) in own
@@ -147,7 +147,7 @@ def facts_of(code: types.CodeType) -> Code:
     if facts.is_generated:  # it reads `__class__` only to compare or show it, and sets only fields
         attributes.discard("__class__")
         facts.identity_tests.clear()
-        facts.tells_tracers = ""
+        facts.tells_tracers.clear()
         facts.sets_attributes.clear()
         facts.changes_objects = ""
     facts.attributes = frozenset(attributes | words)
@@ -205,7 +205,7 @@ TELLS_TRACERS = (REFLECTION | REFLECTION_ATTRIBUTES | ARRAY_ATTRIBUTES).union(
     "assert_raises assertRaises Tracer ArrayImpl __class__ is_concrete type array_equal "
     "array_equiv suppress ExitStack AsyncExitStack ensure_compile_time_eval is_tracer tree_pformat "
     "tree_pprint pformat pprint pretty_repr Buffer Formatter formatwarning __array_priority__ "
-    "__sizeof__ length_hint iterable new_class".split()
+    "__sizeof__ length_hint iterable new_class raises".split()
 )
 # These methods hide errors from the code around them: a loop over an object ends at an IndexError
 # of its `__getitem__`.
@@ -271,20 +271,6 @@ def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
         call = [each.opname for each in instructions[i + 1 : i + 3]]
         makes = call != ["LOAD_CONST", "CALL"] or instructions[i + 2].arg != 1
     return "makes a string" if makes and not _is_for_error(instructions, i) else ""
-
-
-def _asks_global(instructions: list[dis.Instruction], i: int) -> bool:
-    """Return True for `getattr` or `hasattr` of a global, as in `getattr(jax.nn, name)`."""
-    if instructions[i].argval not in ("getattr", "hasattr"):
-        return False
-    rest = instructions[i + 1 :]
-    given = [*itertools.takewhile(lambda each: not each.opname.startswith("CALL"), rest)]
-    loads = [each for each in given if not _is_attribute(each)]
-    is_plain = all(e.opname.startswith("LOAD") for e in loads) and loads[:1] == given[:1] != []
-    # If the call is that of a function among the arguments, it takes fewer values.
-    is_pair = (type(e.argval) is tuple and e.opcode not in dis.hasconst for e in loads)
-    is_own = is_plain and rest[len(given)].arg == len(loads) + sum(is_pair)
-    return is_own and loads[0].opname == "LOAD_GLOBAL"
 
 
 def _is_for_error(instructions: list[dis.Instruction], i: int) -> bool:

@@ -235,11 +235,13 @@ def makes_text(value: Any) -> bool:
     return id(value) in _MAKES_TEXT
 
 
-# With these attributes, code can read the variables of other code, or find all classes.
+# With these attributes, code can read the variables of other code, find all classes, or ask for the
+# state of an array, which changes while the array stays the same object.
 HIDDEN_ATTRIBUTES = frozenset(
     "__builtins__ __closure__ __code__ __defaults__ __globals__ __kwdefaults__ __subclasses__ "
     "__annotations__ annotation __context__ __cause__ __traceback__ cell_contents f_back "
-    "f_builtins f_globals f_locals gi_frame tb_frame __hash__ __type_params__".split()
+    "f_builtins f_globals f_locals gi_frame tb_frame __hash__ __type_params__ is_deleted "
+    "is_ready".split()
 )
 # With these builtins, code reads data that it does not name, such as files, or runs other code.
 _HIDDEN_INPUTS = frozenset(

@@ -300,7 +300,7 @@ def static_leaf(
             # Skip inner jits: if the user removed one, the value might still not be shared.
             reasons = (r for r in found.incomparable if r.why != INNER_JIT.why)
             if (first := next(reasons, None)) is not None:
-                what = f"{described(value, first)[1]} {first.why}"
+                what = f"{described(value, first, text_of)[1]} {first.why}"
                 facts["why_not_shared"] = f"{what}. {first.fix}"
     kind = "value"
     with contextlib.suppress(Exception):  # an attribute of a user's class may raise any error
@@ -435,7 +435,7 @@ def _why_spec_not_shared(spec: Any) -> str | None:
             found = read(given=(value,), explain=True).incomparable
             # If a dict holds arrays, report the arrays: a tuple in place of the dict does not help.
             for each in sorted(found, key=lambda each: each.why != ARRAY.why):
-                path, what = described(value, each)
+                path, what = described(value, each, text_of)
                 part = f"in its {name}, {what.removeprefix('its ')}" if path else f"its {name}"
                 return f"{part} {each.why}. {_FROM_ARGUMENT if each.why == ARRAY.why else each.fix}"
     return None
@@ -630,7 +630,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
         return None
     first, *others = [*by_why.values()][:_MAX_STOPS]
     # Finding the path to a part takes long, so only the first part is named.
-    what = f"{described(function, first)[1]} {first.why}"
+    what = f"{described(function, first, text_of)[1]} {first.why}"
     what += "".join(f", and something in it {o.why}" for o in others if o.fix == first.fix)
     more = (f" Something in it {o.why}. {o.fix}" for o in others if o.fix != first.fix)
     return f"{what}. {first.fix}{''.join(more)}"

@@ -580,54 +580,72 @@ class _Program:
     def __init__(self, reads: Reads, has_effects: bool, when: str = _AT_TRACE) -> None:
         self.first = self.reads = reads
         self.has_effects, self.when = has_effects, when
-        self.report: StaleRead | None = None
+        self.active: StaleRead | None = None  # the report that still applies, and counts calls
         self._harmless = set[str]()  # the paths whose changes gave the same program
+        self._traced: Any = None  # the program of the trace that confirmed the report
 
     def check(
         self, function: Any, call: int, cached: CachedCall, may_trace: bool
     ) -> StaleRead | None:
         """Compare the values read now with those read before. Return the report if it is new."""
         changes = self.reads.changes()
-        if self.report is not None:
-            self.report.calls += bool(changes)
-            return None
+        if self.active is not None:
+            told = {value.path for value in self.active.values}
+            if told.isdisjoint(changes):  # the values are again those at the trace
+                self.active = self._traced = None
+            else:
+                self.active.calls += 1
+                known = told | self._harmless
+                changes = {path: each for path, each in changes.items() if path not in known}
         # If there is time to trace, check again values whose earlier changes did not matter.
         if not changes or (not may_trace and changes.keys() <= self._harmless):
             return None
-        self.reads = self.reads.now()
-        named = self.reads.named(changes)
-        is_confirmed = not self.has_effects
-        if is_confirmed and not _gives_another_program(cached, changes):
-            self._harmless |= changes.keys()
-            return None
+        if self.active is None:
+            self.reads = self.reads.now()
+        causes = self._causes(cached, changes)
         # A value whose earlier changes did not matter is the cause only if there is no other.
-        causes = named or ([*changes] if is_confirmed else [])
-        if not (found := [path for path in causes if path not in self._harmless] or causes):
+        found = [path for path in causes if path not in self._harmless] or causes
+        if self.active is not None or not causes:
+            self._harmless.update(changes.keys() - causes)
+        self._harmless.difference_update(found)
+        if not found:
             return None
         since_trace = {**changes, **self.first.changes()}
         values = tuple(
             ReadValue(path, *since_trace[path][:2], _place(self.first.codes, path), self.when)
             for path in found
         )
+        if self.active is not None:
+            self.active.values += values
+            return None
         *_, is_filtered = users_call(*cached.call)
         user = users_function(function)  # such as the function in a `jax.pmap`
         place = place_of(innermost(user))
-        self.report = StaleRead(name_of(user), place, values, call, is_confirmed, is_filtered)
-        self.reads = self.first  # count the calls until the values are those at the trace
-        return self.report
+        is_confirmed = not self.has_effects
+        self.active = StaleRead(name_of(user), place, values, call, is_confirmed, is_filtered)
+        self.reads = self.first  # compare with the values at the trace until they are back
+        return self.active
 
+    def _causes(self, call: CachedCall, changes: Changes) -> list[str]:
+        """Return the changed paths if the function now gives another program, else an empty list.
 
-def _gives_another_program(call: CachedCall, changes: Changes) -> bool:
-    """Return True if two new traces agree, and differ from the cached program."""
-    arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
-    try:
-        now = call.afresh()
-        is_same = is_same_program(now, call.cached(), arrays)
-        return not is_same and is_same_program(now, call.afresh())
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # the function fails now, or exits Python
-        return False
+        Two new traces must agree, and differ from the cached program or, after a report, from the
+        trace that confirmed it. A function with effects is not traced: returns `Reads.named(...)`.
+        """
+        named = self.reads.named(changes)
+        if self.has_effects:
+            return named
+        arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
+        try:
+            before, now = self._traced or call.cached(), call.afresh()
+            if is_same_program(now, before, arrays) or not is_same_program(now, call.afresh()):
+                return []
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # the function fails now, or exits Python
+            return []
+        self._traced = now
+        return named or [*changes]
 
 
 @attrs.define(eq=False)
@@ -726,7 +744,7 @@ class StaleWatch:
             return
         known.calls += 1
         for _, program in known.programs:
-            if any(program.reads.differing()):
+            if program.active is not None or any(program.reads.differing()):
                 break
         else:
             if known.programs:

@@ -3,6 +3,7 @@
 `apply_updates` adds updates to a model and keeps its types.
 """
 
+import functools
 from typing import Any, TypeVar
 
 import jax
@@ -142,7 +143,8 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
         Leaves that are neither arrays nor numbers need `None`.
 
     **Returns:** a pytree of the type of `params`. Each sum is a `jax.Array`, even for NumPy arrays.
-    The sum for a Python number in the model is weakly typed, as in a trace.
+    The sum for a Python number in the model is weakly typed, as in a trace. If the leaf or its
+    update is a `jax.ShapeDtypeStruct`, the sum is a struct too, with the sharding of the leaf.
 
     **Raises:** `UpdatesError`, with the path of a leaf, if the updates do not match the model.
     """
@@ -163,6 +165,9 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
 
 
 def _updated(path: _Path, leaf: Any, update: Any) -> Any:
+    if is_abstract((leaf, update)):
+        total = jax.eval_shape(functools.partial(_updated, path), leaf, update)
+        return with_sharding(total, sharding_of(leaf))
     try:
         # `optax.apply_updates` gives the same numbers, but its results are never weakly typed.
         before = jax.typeof(jnp.asarray(leaf))

@@ -397,9 +397,8 @@ return captured([1])
 = its captured variable 'value', \[1\], CHANGED
 ### jax array
 return captured(jnp.ones(2))
-= its captured variable 'value', float32\[2\], is an array\. Pass it as an argument, or capture a
-= Python number or a tuple of numbers\. Do not make the array a field of a model: it would be
-= trained\.
+= its captured variable 'value', f32\[2\], is an array\. Pass it as an argument, or capture a Python
+= number or a tuple of numbers\. Do not make the array a field of a model: it would be trained\.
 ### loop variable
 for amount in range(2):
     function = lambda x: amount * x
@@ -429,11 +428,11 @@ return captured(itertools.count())
 = its captured variable 'value', count\(0\), has state that canonopt cannot read\.
 ### sentinel
 return captured(object())
-= its captured variable 'value', object object, cannot be compared by value\. Create it once
+= its captured variable 'value', <object object>, cannot be compared by value\. Create it once
 ### builtin without a module
 import codecs
 return captured(codecs.strict_errors)
-= its captured variable 'value', function strict_errors, has state that canonopt cannot
+= its captured variable 'value', <built-in function strict_errors>, has state that canonopt cannot
 ### arguments of a partial
 return functools.partial(captured(1), 0, [1])
 = its argument 1, \[1\], CHANGED
@@ -462,7 +461,7 @@ return jax.jit(lambda x: x * len(STABLE))
 = the inner jit, or pass what can change as an argument\.
 ### large array
 return captured(np.zeros(20_000))
-= its captured variable 'value', float32\[20000\], is too large to be read each time\. Pass
+= its captured variable 'value', f64\[20000\]\(numpy\), is too large to be read each time\. Pass
 = it as an argument, or, if it is an instance of your own class, promise that
 ### options of jit that are not known
 import warnings
@@ -497,7 +496,7 @@ def test_strict_names_what_is_compared_by_identity(name):
 def test_strict_names_a_tracer():
     def body(x):
         with pytest.raises(
-            errors.HoistError, match=r"float32\[\], weak, is a tracer\. Pass it as an"
+            errors.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"
         ):
             hoist(captured(x), strict=True)
         return x

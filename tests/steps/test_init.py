@@ -191,3 +191,15 @@ def test_a_weak_type_is_taken_away():
     found = canonopt.canonicalize(model)
     assert found["w"] is model["w"]
     assert found["scale"] == on_a_mesh(()) and not found["scale"].weak_type
+
+
+def test_updates_of_structs_are_those_of_arrays():
+    struct = jax.ShapeDtypeStruct((4,), jnp.bfloat16, sharding=NamedSharding(mesh(), P("model")))
+    update = jax.ShapeDtypeStruct((4,), jnp.float32)
+    model = {"w": struct, "n": jax.ShapeDtypeStruct((), jnp.int32), "name": "a layer"}
+    updates = {"w": update, "n": None, "name": None}
+    assert canonopt.apply_updates(model, updates) == model
+    assert canonopt.apply_updates({"w": jnp.ones(4)}, {"w": update})["w"] == update
+    other = jax.ShapeDtypeStruct((5,), jnp.float32)
+    with pytest.raises(errors.UpdatesError, match=r"model\['w'\] is .*and its update is"):
+        canonopt.apply_updates(model, updates | {"w": other})

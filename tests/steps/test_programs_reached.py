@@ -369,6 +369,10 @@ class Named(nn.Module):
 for value in (False, True):
     with flax.config.temp_flip_flag("fix_rng_separator", value):
         yield jit(lambda x: Named().init(jax.random.key(0), x))(jnp.ones((1, 2)))
+### an array that is deleted between two calls
+kept = jnp.ones(3)
+-> x * (2.0 if kept.is_deleted() else 1.0)
+~ kept.delete()
 ### hooks of a variable of Flax NNX
 class Rated(flax.nnx.Param):
     def on_get_value(self, value): return value * rate
