@@ -374,6 +374,7 @@ kept = jnp.ones(3)
 -> x * (2.0 if kept.is_deleted() else 1.0)
 ~ kept.delete()
 ### hooks of a variable of Flax NNX
+import flax.nnx
 class Rated(flax.nnx.Param):
     def on_get_value(self, value): return value * rate
 -> x * Rated(jnp.ones(2)).get_value()
