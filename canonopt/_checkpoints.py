@@ -77,9 +77,9 @@ def restore_like(
 
     **Returns:** a pytree of `like`'s type. Leaves such as functions are those of `like`.
 
-    **Raises:** `CheckpointError` if the checkpoint cannot be read, or has another structure, class,
-    shape or dtype: the message names the leaves. If `load` raises an error, it becomes the
-    `__cause__`, but a `FileNotFoundError` or a `CheckpointError` is raised as it is.
+    **Raises:** `CheckpointError` if `load` is no function, or the checkpoint cannot be read or has
+    another structure, class, shape or dtype: the message has details. If `load` raises an error,
+    it becomes the `__cause__`, but a `FileNotFoundError` or a `CheckpointError` is raised as it is.
     """
     if not callable(load):
         problem = f"load must be a function, not of type {type(load).__name__}."

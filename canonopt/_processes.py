@@ -67,8 +67,8 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
 
     **Raises:** `ProcessMismatchError` for the first part that differs: `path` names it, `before`
     describes it in process 0, and `after` in the other process. `MissingProcessError` if a process
-    does not call this within the timeout. All processes that call this raise the error, so none
-    waits in a collective.
+    does not call this within the timeout, or several run without `jax.distributed`. All processes
+    that call this raise the error, so none waits in a collective.
     """
     others = processes()
     count = jax.process_count() if others is None else others.count

@@ -64,7 +64,7 @@ class DynamicSpecError(CanonoptError, TypeError):
 
 
 class LossError(CanonoptError, ValueError):
-    """The loss of `init_like_grads` or `grads_like` is missing, not scalar, or has no gradient."""
+    """A loss is missing, given besides `grads`, not a float scalar, or without a gradient."""
 
 
 class UnsettledStateError(CanonoptError, ValueError):
@@ -76,7 +76,7 @@ class UpdatesError(CanonoptError, ValueError):
 
 
 class CheckpointError(CanonoptError, ValueError):
-    """A checkpoint does not fit the tree that `restore_like` was given, or cannot be read."""
+    """A checkpoint for `restore_like` cannot be read or does not fit, or `load` is no function."""
 
 
 class DeletedArrayError(CanonoptError, RuntimeError):
@@ -151,7 +151,7 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
 
 
 class RecompileWarning(UserWarning):
-    """A function was traced or compiled more often than its limit allows, with `mode="warn"`."""
+    """Something was traced or compiled too often, or inside `no_recompiles`, with `mode="warn"`."""
 
 
 # --- reasons why values of two builds cannot be compared ----------------------------------------

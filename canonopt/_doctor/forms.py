@@ -235,7 +235,7 @@ def as_json(report: _Dict) -> str:
 
 
 def read_report(path: str) -> _Dict:
-    """Return a report that `canonopt doctor --json` wrote. Raises `ValueError` if it is not one."""
+    """Return a file's `canonopt doctor --json` report. Raises `ValueError` if none can be read."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -60,8 +60,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     Functions do the same if they have the same code and read the same values: defaults, captured
     variables, and the globals that the code names, as they are now. A default or captured value
     that can change, such as a list, must be the same object with the same content. All values are
-    read again when the function is traced. If one of them has changed, `hoist` does not return the
-    function for other callables.
+    read again when the function is traced. If one of them has changed, `hoist` no longer returns
+    the function for other callables.
 
     **Arguments:**
 
@@ -307,8 +307,8 @@ def hoisted_field(**kwargs: Any) -> Any:
     - `kwargs`: the arguments of `equinox.field`: `static`, `default` and so on. A `converter` runs
         before the value is hoisted.
 
-    **Returns:** what `equinox.field` returns. A value that is not callable, such as None, does not
-    change.
+    **Returns:** what `equinox.field` returns. A module is canonicalized, and other values that are
+    not callable, such as None, do not change.
     """
     import equinox as eqx
 

@@ -50,7 +50,7 @@ def read(
     - `beside`: other values, which are read like those in `now`, but are never copied.
     - `explain`: whether to fill `Reading.incomparable`, for errors and reports.
     - `max_words`: the most items of the key. Values with a larger key are not comparable.
-    - `rebound_cells`: `rebound_cells` of an earlier `Reading`, used in place of the present values.
+    - `rebound_cells`: that of an earlier `Reading`. Its cells count with the values they had then.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
@@ -144,7 +144,7 @@ _reasons: WeakIdMap[dict[str, str]] = WeakIdMap()
 
 
 def note_not_shared(fn: Any, reason: str) -> None:
-    """Record why a function runs its own program. Reports add `reason` to "is new each time: "."""
+    """Record why `fn` runs its own program. Reports put `reason` after "is new each time: "."""
     owner, name = _holder_of(fn)
     with contextlib.suppress(TypeError):  # `owner` cannot be weakly referenced
         _reasons.set(owner, {**(_reasons.get(owner) or {}), name: reason})

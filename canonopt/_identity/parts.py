@@ -36,7 +36,7 @@ class Kind:
     - `items`: returns pairs of a label and a part. A label is a description, an index or a key.
     - `make_whole`: makes a value like the first argument, with other parts in the same order.
         Raises `TypeError` if the value cannot be copied.
-    - `begin`, `fill`: do the same for values that may contain themselves. `begin` makes an empty
+    - `begin`, `fill`: do the same for values that may contain themselves. `begin` makes the new
         value, and `fill` puts the parts in. `begin` also takes a function that maps each captured
         variable (a cell) to the cell that the new value captures.
     """
@@ -287,7 +287,7 @@ def _is_of(value: Any, cls: type) -> bool | None:
 
 
 class Copy:
-    """A copy of a function in `made`, with `others` (such as tracers) in place of captured arrays.
+    """A copy (`made`) of a function, with `others`, such as tracers, in place of captured arrays.
 
     Only values that lead to one of `reading.arrays` are copied, and no original changes. If two
     functions share a captured variable, their copies share one, too.

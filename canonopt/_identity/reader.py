@@ -783,7 +783,7 @@ _CALLED_UNNAMED = (
 
 
 def _is_code(value: Any) -> bool:
-    """Return True if a value is code. The data that code reads count where the code is read."""
+    """Return True if a value is code. Data that it uses count when a rule reads that code."""
     return isinstance(value, _CODE) or hasattr(type(value), "__captured_options__")
 
 

@@ -489,7 +489,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def is_integer_scalar(array: jax.Array) -> bool:
-    """Return True for an addressable integer or bool scalar: JAX may need it for an exponent."""
+    """Return True for an addressable integer or bool scalar: JAX may use its value in `x**n`."""
     if isinstance(array, jax.core.Tracer) or array.ndim:
         return False
     is_integer = array.dtype == bool or jnp.issubdtype(array.dtype, np.integer)

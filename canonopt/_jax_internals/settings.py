@@ -26,7 +26,7 @@ def tracing_context() -> Hashable:
     """Return the settings and contexts by which `jax.jit` finds a trace.
 
     Relies on `trace_context` of `jax._src.config`. Returns None if that is gone. Then a caller may
-    find a program that was traced in another context, and JAX traces the function again.
+    find a program that was traced in another context, which JAX then traces again for this one.
     """
     context = private("jax._src.config.trace_context")
     return context and context()

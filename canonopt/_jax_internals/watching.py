@@ -238,8 +238,8 @@ class MissWatch(Watch):
     """A watch that calls its listeners at each miss, before JAX traces.
 
     A listener gets the function that `jax.jit` was given, and a function that returns the `Miss`.
-    The listener returns None, or a function to call after the trace with two arguments: True if
-    JAX has traced, and the jaxpr or None. If this function raises an error, JAX compiles nothing.
+    The listener returns None, or a function to call afterwards with two arguments: whether JAX has
+    traced, and the jaxpr or None. If this function raises an error, JAX compiles nothing.
 
     Wraps the private `jax._src.pjit._infer_params`, which `jax.jit` calls if its C++ cache has no
     entry. Cached calls cost nothing.

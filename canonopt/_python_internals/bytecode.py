@@ -166,8 +166,8 @@ def code_of(function: types.FunctionType) -> Code:
 def passes_self(function: Any) -> bool:
     """Return True if a method may do more with its instance than read or call attributes of it.
 
-    Also returns True for a function in C, and if `is_known` returns True for its file, because the
-    attributes that such a function reads are not collected.
+    Also returns True for a function in C, or one whose file `is_known`, because the attributes that
+    such a function reads are not collected.
     """
     if not isinstance(function, types.FunctionType) or is_known(function.__code__.co_filename):
         return True

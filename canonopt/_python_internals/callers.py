@@ -37,7 +37,7 @@ def place_of(value: Any) -> str | None:
 
 
 def is_name_of_code(name: str) -> bool:
-    """Return True if a function or a class has this name, or is defined under it in a function.
+    """Return True if a function, a class, or a code object in a function has this name.
 
     Walks all objects of the garbage collector, which takes some 0.1 s if none has the name.
     """
@@ -76,7 +76,7 @@ def call_site() -> str | None:
 
     The line is that of the innermost frame whose file is not a library's, or else of the innermost
     frame of `__main__`. Returns None if there is neither. If a library outside of `_PURE` calls the
-    user's function and runs inside it, as NumPyro does, the line is the one that calls the library.
+    user's function and runs inside it, as NumPyro does, the line is that of its outermost call.
     """
     stack = [*itertools.islice(frames(), 1, None)]  # a list with this frame would make a cycle
     names = [str(f.f_globals.get("__name__")) for f in stack]

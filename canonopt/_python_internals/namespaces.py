@@ -155,7 +155,7 @@ def attribute_of(owner: Any, name: str) -> Any:
 
     Returns the function in a method or cached property, the functions and docstring of a property,
     or the member of an enum. For a slot or a field of a named tuple, whose value only instances
-    have, returns the arguments of its `__reduce__`. For `__dict__` and the like, returns None.
+    have, returns item 1 of its `__reduce__()`. For `__dict__` and the like, returns None.
     """
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]

@@ -5,8 +5,8 @@ later. So the value that `x` has now is its last one only if no store to `x` can
 find out, the analysis looks up the code of the function that owns `x`, and every store to `x` in
 that code and in the code nested in it.
 
-The analysis may report a variable that is never rebound: this costs a compile. It must not miss a
-variable that is: two functions that do different things later would count as the same.
+The analysis may report a variable that is never rebound: this costs a compile. It must not miss
+one that is rebound: two functions that do different things later would count as the same.
 """
 
 import dis

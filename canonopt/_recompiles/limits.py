@@ -99,7 +99,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
 
     ```
 
-    A trace is one run of the Python body under a transformation like `jax.jit`. Runs that fail
+    A trace is one run of the Python body to make a program, as under `jax.jit`. Runs that fail
     count, and so do runs by `.lower()` and `jax.eval_shape`. An eager run does not count.
 
     **Arguments:**
@@ -150,9 +150,9 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
 
     **Returns:** a callable with the same signature. Its attribute `log` has the counts.
 
-    **Raises:** `NotJittedError` if `jitted` is a plain function. `ExcessError` in a call that
-    exceeds the limit. `UnsupportedVersionError`, at once or after the first call, if JAX has
-    changed so that canonopt cannot count compiles.
+    **Raises:** `NotJittedError` if `jitted` is a plain function. `ExcessError` and `LimitError`
+    as for `assert_max_traces`. `UnsupportedVersionError`, at once or after a call, if JAX has
+    changed so that canonopt cannot count.
     """
     jitted, max_compiles = _given(jitted, "max_compiles", max_compiles, mode)
     if jitted is None:

@@ -142,7 +142,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
 
     A trace is one run of the Python body. Runs that fail count, and so do runs by `.lower()`, by
     `jax.eval_shape` or inside another trace. For a new `jax.jit(jax.checkpoint(f))`, a trace
-    counts even if JAX reuses an earlier trace of `f` and does not run it. A compile is one XLA
+    counts even if JAX reuses an earlier trace and does not run `f`. A compile is one XLA
     compile. A program that JAX finds in its persistent cache counts in `cache_hits` instead. The
     backward pass that `jax.grad` makes of a jitted function is a program of its own, counted in
     `backward_compiles`.
@@ -159,7 +159,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     cause of each recompile, and whether it is expected.
 
     **Raises:** `UnsupportedVersionError` if this version of JAX does not report what canonopt
-    counts: at the start of the block, or at its end if no compile was reported.
+    counts: at the start or the end of the block.
     """
     log = CompileLog()
     watch = StaleWatch(log.stale.append, log.note_problem) if stale else contextlib.nullcontext()

@@ -104,7 +104,7 @@ class Entry(Timed):
         return self._explanation
 
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
-        """Keep the first and the last of the earlier calls, for `explanation` to compare with.
+        """Keep the first few and the last few earlier calls, for `explanation` to compare with.
 
         If some calls led to a compile, drop those that were only traced, as by `jax.eval_shape`:
         they may have shapes that no step has. For a trace inside another trace, drop none.

@@ -279,8 +279,8 @@ def static_leaf(
     """Return the record of a static value, without a digest or parts if the budget is used up.
 
     `is_part`: the value is a part of another, and its own parts are not recorded. `explain`: also
-    record why the value would not be equal if it were built again. `is_live`: a function reads the
-    value from a global, so only the content of a mutable object is compared, not its identity.
+    record why the value would not be equal if it were built again. `is_live`: the value is
+    in a global or is an argument's class, so mutable objects are compared by content, not identity.
     """
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:

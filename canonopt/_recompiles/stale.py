@@ -734,7 +734,7 @@ class StaleWatch:
 
     @_noting
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-        """Compare the values that the function of a cached call reads."""
+        """Look for changes in what the function of a cached call reads."""
         __tracebackhide__ = True
         if (given := getattr(jitted, "__wrapped__", None)) is None:  # some functions of JAX lack it
             return
@@ -795,7 +795,7 @@ class StaleWatch:
 
     @_noting
     def after_miss(self, noted: tuple[Any, ...], is_new: bool, jaxpr: Any) -> None:
-        """Note a newly traced program, or compare the values that an earlier program has read."""
+        """Note a newly traced program, or `compare` what the call reads with an earlier program."""
         function, known, miss, reads, reading = noted
         if jaxpr is None:  # the trace has failed
             return
@@ -845,7 +845,7 @@ def assert_not_stale() -> Iterator[None]:
     canonopt finds the values to compare by the names in the code of the function, and of your
     functions that it calls. If a value has changed, the function is traced again, without JAX's
     caches. If the trace gives the same program, no error is raised. A function with effects (it
-    counts its runs, prints, or reads a file) is not traced again, and no error is raised:
+    counts its runs, prints, or reads a file) is not traced again, and a change raises no error:
     `compile_log(stale=True)` reports it as unconfirmed. A function that was traced before the block
     is compared with the values that it read in an earlier block, or else at its first call in this
     block.

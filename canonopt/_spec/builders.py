@@ -1,4 +1,4 @@
-"""Functions that build specs: `canonical` makes one from any factory, `catalogue` from Optax's."""
+"""Make functions that build specs: `canonical` from any factory, `catalogue` from Optax's."""
 
 import contextlib
 import functools
@@ -50,7 +50,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
         given, but with copies of containers. The globals and the captured variables that
         `function` reads are part of the configuration.
 
-    **Returns:** a function with the signature of `function` that returns specs.
+    **Returns:** a function that returns specs, with the signature of `function`.
 
     **Raises:** `NotAFactoryError` if `function` is not callable, or has a parameter with the name
     of an attribute of specs. The returned function raises it if `function` returns neither a

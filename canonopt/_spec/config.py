@@ -9,9 +9,9 @@ A spec is written as a table (in Python, a dict) with the name of its factory an
     {"optax": "adamw", "learning_rate": 0.001, ..., "mask": {"none": True}}
 
 For a user's factory, the key is `"canonical"` in place of `"optax"`. Strings, finite numbers,
-booleans, lists and tables stand for themselves, since JSON, YAML and TOML agree on only these. TOML
-has no null, and PyYAML and tomli-w write the keys of a table in an order of their own. Any other
-value is written as a table with one key: `"name"` or a key of `CODECS`.
+booleans, lists and tables stand for themselves, since JSON, YAML and TOML agree on only these. A
+dict is a table only if its keys are sorted strings, since PyYAML and tomli-w reorder keys. Any
+other value, such as None, is written as a table with one key: `"name"` or a key of `CODECS`.
 """
 
 import difflib

@@ -1,7 +1,7 @@
 """Python numbers whose values are traced, as `canonopt.dynamic(1e-3)` makes them.
 
-A `Dynamic` stores such a number as leaves of a spec. In a trace, factories and updates get a
-`TracedNumber` instead. It acts as a Python number does: it is weakly typed, computes with other
+A `Dynamic` stores such a number as leaves of a spec. If they are traced, factories and updates get
+a `TracedNumber` instead. It acts as a Python number does: it is weakly typed, computes with other
 numbers in double precision, and is rounded where it meets an array. Only its value is unknown.
 """
 
@@ -401,7 +401,7 @@ _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current"
 def one_branch(
     function: Callable[[], Any], answers: tuple[bool, ...] = ()
 ) -> tuple[Any, list[TracedNumber]]:
-    """Return the result and the booleans that `if`s tested. The tests get `answers`, then False."""
+    """Return the result and the tested booleans. The first tests get `answers`, the rest False."""
     run = _Run(answers, [])
     token = _current.set(run)
     try:

@@ -2,9 +2,9 @@
 
 Each build of such a spec makes a new object, which cannot be hashed. Its leaves may be tracers, and
 code such as `jax.tree.map` may replace a leaf by anything. So the factory is called when the spec
-runs: with Python numbers, or in a trace with a `TracedNumber` in place of each. The values that may
-be traced are taken out of the parameters, and a `Hole` with the path of the value stays in the
-place of each. A `Deferred` fills the holes and calls the factory.
+runs, usually with a Python number for each `Dynamic`, or with a `TracedNumber` if it is traced. The
+values that may be traced are taken out of the parameters, and a `Hole` with the path of the value
+stays in the place of each. A `Deferred` fills the holes and calls the factory.
 """
 
 import dataclasses

@@ -82,7 +82,7 @@ class Factory:
     # --- building a spec --------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any], key: tuple) -> Any:
-        """Return the spec for a call not in `spellings`. Add the call if it can be remembered."""
+        """Return the spec for a call not in `spellings`. Add a repeated call with a fixed spec."""
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
         # A remembered call keeps the specs among its arguments alive for longer than its own spec,
@@ -473,8 +473,8 @@ class FactoryParameters:
     def differing(self, given: Mapping[str, Any], containers: bool = False) -> dict[str, Any]:
         """Return the values that differ from the defaults.
 
-        A list or a dict differs from an equal default too, since the default may change before a
-        call reads it. With `containers`, the items are compared: a spec holds copies of defaults.
+        A list or dict is a default only if it is that object, as an equal default may change before
+        a call reads it. With `containers`, equal items suffice: a spec holds copies of defaults.
         """
         defaults = self.defaults
         return {

@@ -476,7 +476,7 @@ def make_spec(
 
 
 def _note_leaf(params: Any, error: Exception) -> None:
-    """Add a note to the error if `params` has a leaf without a dtype, such as a function."""
+    """Add a note to the error if a leaf of `params` has no dtype and is no number."""
     for path, leaf in jtu.tree_leaves_with_path(params):
         if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
             note = (

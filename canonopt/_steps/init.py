@@ -87,9 +87,9 @@ def init_like_grads(
     """Return an optimizer state whose structure and types an update preserves.
 
     Use it instead of `optim.init(eqx.filter(model, ...))`. Only leaves that get a gradient have
-    state, so you need no filter. Each leaf has the dtype, weak type and sharding that the first
-    update returns, and is committed if the update returns it committed. So the second step is
-    neither traced nor compiled again. The values are those of `optim.init`.
+    state, so you need no filter. Each leaf of the state has the dtype, weak type and sharding
+    that the first update returns, and is committed if the update returns it committed. So the
+    second step is neither traced nor compiled again. The values are those of `optim.init`.
 
     ```python
     >>> import canonopt, jax.numpy as jnp, optax

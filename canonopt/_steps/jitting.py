@@ -132,7 +132,7 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     each time it is made, as in `jax.jit`.
 
     As with `jax.jit`, a function is traced each time it is made if it reads a NumPy array, or if
-    its trace needs the value of a captured array or changes what it reads. Reports say why.
+    its trace needs the value of a captured array or changes what it reads. `compile_log` says why.
 
     **Arguments:**
 

@@ -139,7 +139,7 @@ def apply_updates(params: _Model, updates: Any) -> _Model:
 
     - `params`: the model, any pytree. `None` stays `None`.
     - `updates`: a pytree of the same structure, for example what `optim.update` returns for the
-        gradients of `equinox.filter_grad`. `None` leaves a leaf or subtree of the model unchanged.
+        gradients of `equinox.filter_grad`. `None` keeps a leaf or subtree of the model as it is.
         Leaves that are neither arrays nor numbers need `None`.
 
     **Returns:** a pytree of the type of `params`. Each sum is a `jax.Array`, even for NumPy arrays.

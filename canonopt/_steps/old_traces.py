@@ -26,7 +26,7 @@ _UNKNOWN = "<unknown>"  # in place of `file:line` for a callable object, for whi
 
 
 class _Uncounted(dict[int, Any]):
-    """A `Reading.rebound_cells` with None for each cell: what a trace may rebind does not count."""
+    """A `Reading.rebound_cells` by which a cell that a trace may rebind counts as None in a key."""
 
     def setdefault(self, key: int, default: Any = None) -> Any:
         return None, None

@@ -279,7 +279,7 @@ class Calls:
     def _started(
         self, kind: Any, jitted: FunctionToJit, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
-        """Find or trace a program for a kind's first call, run it, and return as `_looked_up`."""
+        """Find or trace a program for a kind of call and run it. Returns what `_looked_up` does."""
         __tracebackhide__ = True
         avals, structure, static, _ = kind
         fn, options = jitted.fn, jitted.options

@@ -35,7 +35,7 @@ class _Other(Exception):
 def template_of(structure: Any, objects: Sequence[Any]) -> Any:
     """Return `structure` with a `_Slot` in place of each part that is in `objects`.
 
-    Immutable parts and classes stay. Returns None if `objects` lacks another part or a local class.
+    Immutable parts and classes stay. Returns None if another part or a local class is not in it.
     """
     places = {id(value): i for i, value in enumerate(objects)}
 
