@@ -242,7 +242,8 @@ class Difference(Part):
     def narrowed(self) -> "list[Difference]":
         """Return the differences inside of a spec, a dataclass or a sequence, or else `[self]`."""
         part = self.visible or self.hidden or self.function
-        if self.is_function and part.name.startswith("."):  # a parameter of a captured spec
+        is_of_spec = self.is_function and part.name.startswith(".")  # a captured spec's parameter
+        if is_of_spec or (self.is_equal_only_to_itself and not self.new.is_shared):
             return [self]
         field = part.after.is_own and _FIELD.fullmatch(part.name)
         if field and (field["name"] or part.before.kind != "value"):

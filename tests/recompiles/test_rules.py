@@ -74,6 +74,14 @@ def make(): return canonopt.filter_jit(lambda model, x: x[:model.sizes[0]])
 = model.sizes: static value: [1] -> another list that looks the same
 = hint: keep one list for model.sizes, or write a tuple: canonopt.filter_jit compares a list by
 =| identity, because it can change
+### a list in an instance that equals only itself
+@dataclasses.dataclass(frozen=True, eq=False)
+class Config:
+    sizes: list
+step = jax.jit(lambda x, config: x, static_argnums=1)
+[step(1.0, Config([1])) for _ in range(2)]
+= hint: keep one instance for config, make it inside of <lambda>, or give its class __eq__ and
+=| __hash__
 ### a number in a model that is trained
 class Model(eqx.Module):
     weight: jax.Array
