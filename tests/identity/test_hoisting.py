@@ -495,9 +495,7 @@ def test_strict_names_what_is_compared_by_identity(name):
 
 def test_strict_names_a_tracer():
     def body(x):
-        with pytest.raises(
-            errors.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"
-        ):
+        with pytest.raises(errors.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"):
             hoist(captured(x), strict=True)
         return x
 
