@@ -102,7 +102,7 @@ def test_a_raw_schedule_in_a_global_is_shared():
     with canonopt.compile_log() as log:
         for rate in (0.5, 0.5, 0.25):
             RAW = optax.sgd(optax.cosine_decay_schedule(rate, 10))
-            step = canonopt.jit(lambda grads, state: RAW.update(grads, state)[0])
+            step = canonopt.jit(lambda grads, state: RAW.update(grads, state)[0])  # noqa: B023
             updates.append(float(step(1.0, RAW.init(1.0))))
     assert updates == [-0.5, -0.5, -0.25]
     assert log["<lambda>"].traces == log["<lambda>"].compiles == 2
