@@ -91,7 +91,7 @@ def restore_like(
         if manifest is not None:
             _check(json.loads(manifest), _contents(template))
         what = "checkpoint"
-        fix = "Restore another checkpoint, or restore it into a tree like the one that was saved."
+        fix = "Restore another checkpoint, or restore this one into a tree like the saved one."
         restored = load(template)
     except (CheckpointError, FileNotFoundError):  # these already say what is wrong
         raise

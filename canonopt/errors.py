@@ -203,10 +203,10 @@ INNER_JIT = Reason(
     "Leave out the inner jit: the outer jit compiles the inner function too. Or pass only what the "
     "inner jit needs.",
 )
-NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you hoist it.")
+NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you use it.")
 HIDDEN = Reason(
     "has state that canonopt cannot read",
-    "Pass what it returns as an argument, or keep its state in a frozen dataclass.",
+    "Use it outside, and pass the result, or keep its state in a frozen dataclass.",
 )
 TOO_LARGE = Reason(
     "is too large to be read each time",
@@ -240,10 +240,11 @@ def mutable(value: Any, is_of_library: bool) -> Reason:
 
 def rebindable(name: str) -> Reason:
     """Return the reason why a function that captures a rebindable variable cannot be compared."""
+    other = "y" if name == "x" else "x"
     return Reason(
         f"captures {name!r}, which a loop or an assignment may rebind",
         f"Assign {name} once, before the function is made, or make it a default: "
-        f"lambda x, {name}={name}: ...",
+        f"lambda {other}, {name}={name}: ...",
     )
 
 

@@ -310,7 +310,7 @@ def test_a_file_that_was_cut_off(library, tmp_path):
     first, reason, fix = str(caught.value).splitlines()
     assert first == "Nothing was restored, since the checkpoint cannot be read:"
     assert reason.partition(":")[0].endswith("Error")
-    text = "Restore another checkpoint, or restore it into a tree like the one that was saved."
+    text = "Restore another checkpoint, or restore this one into a tree like the saved one."
     assert fix == text
     assert caught.value.__cause__ is not None
 

@@ -147,7 +147,7 @@ def test_readme_shows_what_the_doctor_prints():
     readme = (EXAMPLES.parent / "README.md").read_text("utf-8")
     # The table of the start is printed only if that takes long.
     _, _, shown = readme.partition("```text\ncanonopt doctor: train.py\n")
-    shown, _, _ = shown.partition("where the start went")
+    shown, _, _ = shown.partition("what the start took")
     printed = run("train.py", "-m", "canonopt", "doctor", stderr=True)
 
     def without_numbers(text):

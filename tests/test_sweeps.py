@@ -78,7 +78,7 @@ def test_named_hyperparameters_become_dynamic(name):
 )
 def test_an_ensemble_that_is_not_under_vmap_is_refused(build, path):
     optim = build(canonopt.dynamic([1e-3, 1e-2]))
-    text = f"{path}.* has a number for each member of an ensemble. Run it under jax.vmap"
+    text = f"{path}.* has a number for each member of an ensemble. Run the spec under jax.vmap"
     for call in (run, jax.jit(run)):
         with pytest.raises(errors.DynamicSpecError, match=text):
             call(optim, PARAMS)

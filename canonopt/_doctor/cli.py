@@ -160,11 +160,11 @@ def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
     _say(f"\ncanonopt doctor: {again}\n")
     report["tried"] = tried = watched(script, with_canonopt=True, output=after)
     other = _other(tried, before, after)
-    tried["notes"].insert(0, f"With canonopt's factories {other or 'it prints the same'}.")
+    tried["notes"].insert(0, f"With canonopt's factories {other or 'the output is the same'}.")
     compiles = [sum(each["compiles"] for each in run["findings"]) for run in (report, tried)]
     # Numbers that are not printed may differ, so this is only a hint.
     if other is None and not tried["stale"] and compiles[1] < compiles[0]:
-        tried["notes"].append("hint: canonopt fix FILE imports canonopt, or says why it cannot")
+        tried["notes"].append("hint: `canonopt fix FILE` prints the change, or what prevents it")
     return report
 
 
@@ -173,12 +173,13 @@ def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str
     if tried["status"] != 0:
         return f"the exit status is {tried['status']}"
     if tried["problems"]:  # the factories may not have been in place
-        return "the run could not be watched, so nothing is compared"
+        return "the run could not be watched in full, so the outputs are not compared"
     texts = (output.decode(errors="replace").splitlines() for output in (before, after))
-    for old, new in itertools.zip_longest(*texts, fillvalue="nothing"):
+    for old, new in itertools.zip_longest(*texts):
         if old != new:
-            text = f"it prints something else, first {new!r} in place of {old!r}"
-            return f"{text}. A time or a random number in the output may be the reason"
+            first, was = ("nothing" if line is None else repr(line) for line in (new, old))
+            text = f"the output differs, first {first} in place of {was}"
+            return f"{text}. A time or a random number in it may be the reason"
     return None
 
 
@@ -193,7 +194,7 @@ def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
         text = "canonopt doctor: exit status 3, because of"
         _say("".join(f"{text} {reason}\n" for reason in reasons))
         for name in {name for name, _ in options.allow} - {f["name"] for f in report["findings"]}:
-            _say(f"canonopt doctor: --allow {name}: nothing of this name was compiled\n")
+            _say(f"canonopt doctor: --allow {name}: the report has no function of this name\n")
     for form, render in _FORMS.items():
         if (path := getattr(options, form)) is None:
             continue

@@ -42,7 +42,7 @@ def fix(paths: Sequence[str], write: bool) -> int:
     for path in files.values():
         try:
             if path.suffix == ".ipynb":
-                raise ValueError("it is a notebook. Write import canonopt as optax in its cell")
+                raise ValueError("it is a notebook. In a cell, write: import canonopt as optax")
             before = path.read_bytes()
             after, notes = fixed(before)
             if write and after != before:
@@ -141,7 +141,7 @@ def _kept(parents: _Parents) -> Iterator[tuple[int, str]]:
                 if _found(path) is None:
                     yield alias.lineno, f"canonopt has no {path}"
                 if name in ours:
-                    yield alias.lineno, f"another line imports canonopt as {name} already"
+                    yield alias.lineno, f"an import of canonopt already binds {name}"
                 # Scopes are ignored: a name that any import binds counts as that import everywhere.
                 uses = [load for load in loads if load.id == name]
                 yield from _misuses(uses, path, parents)

@@ -115,7 +115,7 @@ def verdict(report: _Dict) -> str | None:
     if report["recompiled"] or report["stale"]:
         return None
     if told(report):
-        return "Nothing was traced or compiled again that could be avoided."
+        return "No retrace or recompile could be avoided."
     return "No function was compiled more than once."
 
 
@@ -166,7 +166,8 @@ def title(cause: _Dict, report: _Dict) -> str:
 
 
 def as_comparison(before: _Dict, after: _Dict) -> str:
-    new = [*_new_programs(before, after)] or ["", "The second run compiled nothing new."]
+    none = ("", "No function has a new program in the second run.")
+    new = [*_new_programs(before, after)] or none
     return with_short_paths("\n".join([*_side_by_side(before, after), *new]))
 
 
@@ -187,7 +188,7 @@ def _side_by_side(before: _Dict, after: _Dict) -> list[str]:
 
 def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
     """Yield lines on what only the second run compiled: new programs, and recompiles."""
-    known = _by_key(before["findings"])
+    known = _by_key([*before["findings"], *before["lines"]])
     for key, function in _by_key(after["findings"]).items():
         old = known.get(key, {"compiles": 0, "moments": ()})
         earlier, calls = _calls(old), _calls(function)
@@ -196,8 +197,10 @@ def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
         if not new and repeated <= 0:
             continue
         yield from ("", function["title"])
-        if not earlier:
+        if not old["compiles"]:
             yield "  compiled in the second run only"
+        elif not earlier:  # a line, or a function whose calls were not recorded
+            yield f"  compiles: {old['compiles']} -> {function['compiles']}"
         else:
             for call in new[:_MAX_SHOWN]:
                 # Compare with the earlier call that differs least.

@@ -175,7 +175,7 @@ def _start(report: _Dict, process: _Dict) -> dict[str, Any] | None:
     rest = max(end - imported - compiling, 0.0)
     name = f", of {process['name']}" if len(report["processes"]) > 1 else ""
     rows = [
-        (f"where the start went, in seconds{name}", "programs", "trace", "lowering", "XLA", "all"),
+        (f"what the start took, in seconds{name}", "programs", "trace", "lowering", "XLA", "all"),
         ("Python, until jax is imported", "", "", "", "", f"{imported - began:.2f}"),
         _row(f"eager operations, at {len(lines)} {'line' if len(lines) == 1 else 'lines'}", eager),
         _row("other functions", others),

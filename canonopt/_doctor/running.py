@@ -56,7 +56,7 @@ def watched(
         processes, problems = read(Path(folder))
     name = shlex.join(command[1:] if command[0] == sys.executable else command)
     status = code if code >= 0 else 128 - code  # as in a shell
-    ended = f"The command ended with status {status} before it imported jax."
+    ended = f"The command ended with status {status}, and canonopt saw no import of jax."
     problems = problems if processes else problems or [ended if status else _UNWATCHED]
     notes = _notes(processes, process.pid, code)
     return report_on(processes, name, status, seconds, started, problems, notes)

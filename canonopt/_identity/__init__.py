@@ -27,6 +27,7 @@ from .instances import static_fields as static_fields
 from .interning import ENTERED as ENTERED
 from .interning import KEEPS as KEEPS
 from .interning import NUMPY as NUMPY
+from .interning import ONE_ARRAY as ONE_ARRAY
 from .interning import PLAIN as PLAIN
 from .interning import Table as Table
 from .interning import Watched as Watched

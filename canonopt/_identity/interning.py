@@ -83,7 +83,7 @@ def read_call(
     reading = read(now=(fn,), beside=(*beside,), **options)
     is_refused = reading.captures_arrays and not reading.arrays
     if is_refused and reading.is_comparable and why_not_shared(fn) is None:
-        how = reading.tells_tracers or "code may reach both the array and its copy"
+        how = reading.tells_tracers or "code may reach both the array and the tracer"
         items = closure_items(fn) if isinstance(fn, types.FunctionType) else ()
         names = [name.split("'")[1] for name, part in items if isinstance(part, jax.Array)]
         named = f" ({', '.join(names)})" if names else ""
@@ -120,7 +120,7 @@ def all_inside(value: Any) -> Iterator[Any]:
 # --- functions that share no program with equal ones ---------------------------------------------
 
 _TELLS = (
-    "it captures an array{}, and its code may treat a tracer differently, or keep it: {}. "
+    "it captures an array{}, which canonopt cannot replace by a tracer: {}. "
     "Pass the array as an argument, even if a method reads it from self."
 )
 
@@ -129,6 +129,7 @@ NUMPY = (
     "it reads a NumPy array, which may change in place. Before the function is made, write {}. If "
     "a shape depends on the numbers, use a tuple of Python numbers instead."
 )
+ONE_ARRAY = "array = jnp.asarray(array)"  # for `NUMPY`, if no name is known
 KEEPS = (
     "it has a callback or a derivative rule that may read a value which can change. Pass the value "
     "as an argument, or capture a number or a tuple."

@@ -311,7 +311,7 @@ class Copy:
         self._changed = leading_to(self._copied, self._graph.owners_of)
         is_found = len(self._graph.nodes) < MAX_NODES and reading.above <= self._changed
         if not is_found or self._changed & reading.shared:
-            raise TypeError("canonopt cannot copy a value that holds an array.")
+            raise TypeError("One value that holds an array cannot be copied.")
         self._cells: dict[int, types.CellType] = {}
         # Each copy that was filled, with its kind and its parts at that time.
         self._filled: list[tuple[Any, Kind, list[tuple[Any, Any]]]] = []

@@ -417,7 +417,7 @@ class Difference(Part):
         are_on_mesh = all(leaf.spec_and_mesh[1] for leaf in (self.before, self.after))
         if self.kind != "sharding" or not are_on_mesh:
             return ""
-        return ". If the step returns it elsewhere, pin it by out_shardings, or by eqx.filter_shard"
+        return ". If the step returns another sharding, pin it by out_shardings or eqx.filter_shard"
 
     @property
     def from_canonopt(self) -> str:
@@ -428,7 +428,7 @@ class Difference(Part):
         if self.visible:
             words += f", with canonopt.dynamic(number) for numbers that change{self.for_dynamic}"
             if self.kind == "callable":
-                words += ", and pass the optimizer itself, not a function of it"
+                words += ", and pass an optimizer, not its init or update"
             if self.visible.after.is_integer:
                 words += "; an int may be dynamic only in a schedule that uses jnp and is "
                 words += "decorated with canonopt.canonical"

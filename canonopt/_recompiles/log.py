@@ -571,7 +571,7 @@ class CompileLog:
 
     def line_log(self, site: str | None) -> FunctionLog:
         """Return the log of a line, and make it if there is none."""
-        name = "no line of yours" if site is None else os.path.basename(site)
+        name = "other code" if site is None else os.path.basename(site)
         return self._logs.setdefault(site, FunctionLog(name, site, is_line=True, key=site))
 
     def entries_like(self, log: FunctionLog) -> list[Entry]:

@@ -30,6 +30,7 @@ from .._identity import (
     KEEPS,
     MAX_WORDS,
     NUMPY,
+    ONE_ARRAY,
     HoldsArray,
     Reading,
     attributes_of,
@@ -617,7 +618,8 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
         lines = "; ".join(f"{name} = jnp.asarray({name})" for name in names if name)
         is_global = lines and any(n[:6] == "global" for n in own)
         lines += ", outside of functions" if is_global else ""
-        what = NUMPY.format(lines or f"jnp.asarray for {', '.join([*arrays][:3]) or 'it'}")
+        unnamed = f"jnp.asarray for {', '.join([*arrays][:3])}" if arrays else ONE_ARRAY
+        what = NUMPY.format(lines or unnamed)
         return f"{what}{_IN_CELL if is_global else ''}"
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
@@ -631,8 +633,9 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     first, *others = [*by_why.values()][:_MAX_STOPS]
     # Finding the path to a part takes long, so only the first part is named.
     what = f"{described(function, first, text_of)[1]} {first.why}"
-    what += "".join(f", and something in it {o.why}" for o in others if o.fix == first.fix)
-    more = (f" Something in it {o.why}. {o.fix}" for o in others if o.fix != first.fix)
+    part = "something in the whole function"
+    what += "".join(f", and {part} {o.why}" for o in others if o.fix == first.fix)
+    more = (f" {part.capitalize()} {o.why}. {o.fix}" for o in others if o.fix != first.fix)
     return f"{what}. {first.fix}{''.join(more)}"
 
 

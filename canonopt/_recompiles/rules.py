@@ -175,12 +175,12 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.place.endswith(CLASS),
-        "pass what the methods of {d.place} read as an argument: it is part of the program",
+        "pass as an argument what the methods of {d.place} read: it is part of the program",
     ),
     Rule(
         lambda d: d.counter,
         "to count traces, use canonopt.compile_log in place of {d.counter}; to keep a value, "
-        "return it: a function that changes outer variables, even in a callback, is not shared",
+        "return it: a function that changes outer variables, even in a callback, counts as new",
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     Rule(
@@ -197,7 +197,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.parameter and d.after.is_integer,
-        "give {d.path} one value: it is part of the program. Or use jnp in a factory of your own, "
+        "give {d.path} one value: it is part of the program. Or write a factory that uses jnp, "
         "decorate it with canonopt.canonical, and pass the int as canonopt.dynamic(number)",
     ),
     Rule(
@@ -208,8 +208,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.captured_number,
-        "pass {d.captured_number} as canonopt.dynamic(number) to a factory of canonopt, or to your "
-        "own under canonopt.canonical: what a function captures is part of the program",
+        "pass {d.captured_number} as canonopt.dynamic(number) to a factory of canonopt, or to one "
+        "made by canonopt.canonical: what a function captures is part of the program",
     ),
     Rule(
         lambda d: d.optimizer,
@@ -239,7 +239,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "callable",
-        "build {d.path} once, and pass what differs in it as an array, or build it inside of "
+        "build {d.path} once, and pass what differs in it as an array. Or build it inside of "
         "{d.new.name}",
     ),
     # Static values.
@@ -275,8 +275,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "dtype" and d.before.is_key != d.after.is_key,
-        "make {d.path} by one function: jax.random.key, jax.random.PRNGKey, or for the data of a "
-        "saved key jax.random.wrap_key_data",
+        "make {d.path} always by jax.random.key (from saved data: jax.random.wrap_key_data), or "
+        "always by jax.random.PRNGKey",
     ),
     Rule(
         lambda d: d.kind == "dtype" and d.new.in_state(d.place),
@@ -490,7 +490,7 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     return Cause.of([Change(path, "context", text, text + OTHERS, "", _OTHERS, HANDFUL)])
 
 
-OTHERS = ", inside other transformations, or with another size"
+OTHERS = ", inside other transformations, or with another vmap size"
 _OTHERS = "use the same transformations in every call, and one size for each jax.vmap"
 # These have three lines at most, since a report does not show more of a note.
 _NO_DIFFERENCE = """\

@@ -123,13 +123,13 @@ def _known() -> tuple[dict[Any, Any], dict[int, str]]:
     return found, {id(value): name for name, value in reversed(found.items())}
 
 
-def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
+def _found(name: Any, known: Mapping[Any, Any], path: str, what: str, fix: str = "") -> Any:
     if isinstance(name, str) and name in known:
         return known[name]
     bare = str(name).removeprefix("canonopt.").removeprefix("optax.")
     near = [key for key in filter(None, known) if key.endswith(f".{bare}")]
     near = near or difflib.get_close_matches(bare, filter(None, known), n=1)
-    fix = f"Pass the object: canonopt.from_config(data, registry={{{name!r}: ...}})."
+    fix = fix or f"Pass the object: canonopt.from_config(data, registry={{{name!r}: ...}})."
     fix = f"Did you mean {near[0]!r}?" if near else fix
     problem = f"{path} is {name!r}, which is {what}. Names in data are never imported."
     raise ConfigError(problem, fix, path=path)
@@ -261,7 +261,8 @@ class _Converter:
         made = self.read(name, f"{path}.optax") if isinstance(name, dict) else None
         known = {n: factory_of(builder) for n, builder in catalogue().items()}
         what = f"not a factory of Optax {optax.__version__}"
-        return factory_of(made) or _found(name, known, f"{path}.optax", what)
+        fix = 'For a factory of your own, write "canonical" in place of "optax".'
+        return factory_of(made) or _found(name, known, f"{path}.optax", what, fix)
 
 
 def _text(data: Any) -> str:
@@ -320,7 +321,7 @@ def _spec_in(data: Any) -> dict[str, Any]:
     """Return the table of the spec in `data`, in Python's built-in types."""
     if isinstance(data, optax.GradientTransformation) or callable(data):
         problem = f"A value of type {type(data).__name__} is not the data of a spec."
-        fix = "Build it with canonopt, and pass canonopt.to_config(spec)."
+        fix = "Pass canonopt.to_config(spec) for a spec made by canonopt."
         raise ConfigError(problem, fix, path="data")
     match table := _plain(data, "data"):
         case {"canonopt": {"format": 1}, "spec": {"optax": _} | {"canonical": _} as spec}:

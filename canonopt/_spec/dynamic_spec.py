@@ -192,8 +192,7 @@ class Deferred(Internals):
         if child.value.ndim:
             raise DynamicSpecError(
                 f"{name} has a number for each member of an ensemble.",
-                "Run it under jax.vmap over the spec: "
-                "jax.vmap(run, in_axes=(0, None))(spec, params).",
+                "Run the spec under jax.vmap: jax.vmap(run, in_axes=(0, None))(spec, params).",
                 path=path,
             )
         number = child.numbers()

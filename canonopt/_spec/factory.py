@@ -150,7 +150,7 @@ class Factory:
             return dtype_of(value)
         if isinstance(value, str) and takes_number(self.signature.parameters[name]):
             problem = f"{name} of {self.name} must be a number or a boolean, not {value!r}."
-            fix = "Write a number without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number."
+            fix = "Write it without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number."
             raise ParameterError(problem, fix, path=name)
         return value
 
@@ -379,7 +379,7 @@ class FactoryParameters:
         self.signature = signature_of(function)
         self.parameters = self.signature.parameters
         for name in _RESERVED.intersection(self.parameters):
-            problem = f"{factory} has a parameter {name!r}, the name of an attribute of all specs."
+            problem = f"{factory} has a parameter {name!r}, but specs have an attribute {name!r}."
             fix = (
                 "Rename the parameter, or pass canonopt.canonical a function that calls "
                 f"{factory} and has another name for the parameter."

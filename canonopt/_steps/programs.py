@@ -24,6 +24,7 @@ from .._identity import (
     KEEPS,
     MAX_WORDS,
     NUMPY,
+    ONE_ARRAY,
     Copy,
     Reading,
     cleared,
@@ -289,7 +290,7 @@ class Calls:
         arrays = reading.arrays
         dimensions = bound_dimensions() if reading.reads_dimensions else None
         key = (reading.key, avals, whole_context(), dimensions)
-        reason = NUMPY.format("jnp.asarray for it") if reading.has_numpy else _not_shared.get(key)
+        reason = NUMPY.format(ONE_ARRAY) if reading.has_numpy else _not_shared.get(key)
         context = entered_context()
         if any(type(v).__hash__ is object.__hash__ and not is_in_place(v) for *_, v in static):
             reason = _STATIC
@@ -488,8 +489,8 @@ _PASSES = (
     "and __hash__ in the class of the object."
 )
 _ASKS = (
-    "it needs the value of a captured array while it is traced. Pass the array as an argument, or "
-    "capture a Python number."
+    "it needs the value of a captured array while it is traced. Capture a Python number or a tuple "
+    "of numbers instead."
 )
 _CHANGES = (
     "while it is traced, it changes a value that it reads or captures. To count traces, use "
@@ -497,8 +498,8 @@ _CHANGES = (
     "read: write lr = config.lr outside of the function."
 )
 _RETURNS = (
-    "it returns an object that is not one of its arguments. Make the object outside, or return its "
-    "arrays: jax.tree.leaves(object)."
+    "it makes and returns an object that is not an array, such as a function. Make the object "
+    "outside, or return its arrays: jax.tree.leaves(object)."
 )
 # With `in_shardings`, JAX refuses keyword arguments, such as `CAPTURED`.
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."

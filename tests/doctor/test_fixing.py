@@ -105,9 +105,9 @@ import optax\nimportlib.import_module('optax.contrib') | \
 import optax\nsys.modules['optax'].adam | line 2: the string 'optax' names Optax
 import optax\nmine is optax | line 2: the module optax is used as a value
 try:\n    import canonopt as optax\nexcept ImportError:\n    import optax | \
-    line 4: another line imports canonopt as optax already
+    line 4: an import of canonopt already binds optax
 try:\n    from canonopt import adam\nexcept ImportError:\n    from optax import adam | \
-    line 4: another line imports canonopt as adam already
+    line 4: an import of canonopt already binds adam
 import optax\nmock.patch(target='optax.adam') | line 2: the string 'optax.adam' names Optax
 """
 
@@ -184,7 +184,7 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     assert errors[0].startswith("canonopt fix: broken.py: '(' was never closed")
     assert errors[1].startswith("canonopt fix: missing.py: [Errno 2] No such file or directory")
     assert errors[2] == (
-        "canonopt fix: train.ipynb: it is a notebook. Write import canonopt as optax in its cell"
+        "canonopt fix: train.ipynb: it is a notebook. In a cell, write: import canonopt as optax"
     )
     assert Path("broken.py").read_text() == "x = (\n"
     assert Path("train.py").read_text() == AFTER

@@ -21,7 +21,7 @@ from ..support.doctor import HOSTILE, doctored, report_of, report_of_logs, run
 
 AVOIDABLE = None  # has causes in place of a verdict
 ONCE = "No function was compiled more than once."
-FEW = "Nothing was traced or compiled again that could be avoided."
+FEW = "No retrace or recompile could be avoided."
 
 
 def grown(*sizes, name="step", keys="x"):
@@ -169,7 +169,7 @@ def test_the_table_ends_when_the_step_could_run():
     lines = [log_of("train.py:3", (3.0, 0.0, 0.125, 0.25), (4.0, 0.0, 0.0, 0.5), is_line=True)]
     found = report_of_logs(init, step, fast, *lines, cache=OFF_CACHE)["start"]
     assert found["rows"] == [
-        ("where the start went, in seconds", "programs", "trace", "lowering", "XLA", "all"),
+        ("what the start took, in seconds", "programs", "trace", "lowering", "XLA", "all"),
         ("Python, until jax is imported", "", "", "", "", "1.50"),
         ("eager operations, at 1 line", "2", "0.00", "0.12", "0.75", "0.88"),
         ("other functions", "1", "0.50", "0.00", "0.50", "1.00"),
@@ -412,8 +412,8 @@ STEP, EVALUATE = (rf"{name} \(.*test_report.py:\d+\)" for name in ("step", "eval
 @pytest.mark.parametrize(
     ("first", "second", "counts", "expected"),
     [
-        (trained(3), trained(3), "1 -> 1", ["The second run compiled nothing new."]),
-        (trained(3, 4), trained(3), "2 -> 1", ["The second run compiled nothing new."]),
+        (trained(3), trained(3), "1 -> 1", ["No function has a new program in the second run."]),
+        (trained(3, 4), trained(3), "2 -> 1", ["No function has a new program in the second run."]),
         (trained(3, 8), trained(3, 9), "2 -> 2", [STEP, "  x: float32[8] -> float32[9]"]),
         (trained(3), trained(3, n=2), "1 -> 1", [STEP, "  n: 1 -> 2"]),
         (
@@ -448,6 +448,23 @@ def test_new_programs_have_what_differs(first, second, counts, expected, tmp_pat
     assert re.search(r"^  eager operations +\d+ -> \d+$", table, re.M)
     for line, wanted in zip(found.splitlines(), expected, strict=True):
         assert line == wanted or re.fullmatch(wanted, line)
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_line_that_compiles_more_is_compared_by_its_count(first, tmp_path, capsys):
+    x, paths = jnp.ones(3), [str(tmp_path / name) for name in ("one.json", "two.json")]
+
+    def run(count):
+        for _ in range(count):
+            jax.lax.cond(True, lambda x: x, lambda x: -x, x)
+
+    run(1)  # JAX compiles something for itself, once in a process
+    for path, count in zip(paths, (first, 5), strict=True):
+        Path(path).write_text(forms.as_json(report_of(functools.partial(run, count))))
+    assert main(["doctor", "--compare", *paths]) == 0
+    found = capsys.readouterr().out.partition("\n\n")[2].splitlines()
+    assert re.fullmatch(r"(test_report.py:\d+) \(.*\1\)", found[0])
+    assert found[1] == f"  compiles: {first} -> 5"
 
 
 def test_functions_of_one_name_have_a_row_each(tmp_path, capsys):

@@ -417,7 +417,7 @@ return function
 = it has attributes set on it \(note, unit\)\. Use a default or a captured
 ### custom_jvp without a rule
 return jax.custom_jvp(captured(1))
-= it has no derivative rule yet\. Call defjvp or defvjp before you hoist it\.
+= it has no derivative rule yet\. Call defjvp or defvjp before you use it\.
 ### ordinary instance
 return captured(Mutable())
 = its captured variable 'value', Mutable\(1\), is a Mutable, which may change\. Make Mutable a

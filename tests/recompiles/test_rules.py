@@ -18,7 +18,7 @@ call = jax.jit(lambda fn, x: fn(x), static_argnums=0)
 for k in (1.0, 2.0):
     call(lambda x: x * k, 1.0)
     jax.jit(lambda x: x + k)(1.0)
-= build fn once, and pass what differs in it as an array, or build it inside of <lambda>
+= build fn once, and pass what differs in it as an array. Or build it inside of <lambda>
 = define and jit the function once, and pass what differs in it as an argument
 ### functions of one name
 step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
@@ -365,14 +365,14 @@ step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
     number = canonopt.dynamic(rate)
     step(canonopt.sgd(lambda count: number * (count + 1)), 1.0)
-= hint: pass number as canonopt.dynamic(number) to a factory of canonopt, or to your own under
+= hint: pass number as canonopt.dynamic(number) to a factory of canonopt, or to one made by
 =| canonopt.canonical: what a function captures is part of the program
 ### a number that a schedule captures
 step = jax.jit(lambda optim, x: optim.init(x))
 def schedule(r): return lambda count: r * (count + 1)
 for rate in (0.1, 0.2, 0.3): step(canonopt.sgd(schedule(rate)), 1.0)
 = with captured variable 'r' 0.1
-= hint: pass r as canonopt.dynamic(number) to a factory of canonopt, or to your own under
+= hint: pass r as canonopt.dynamic(number) to a factory of canonopt, or to one made by
 ### an optimizer that has a dynamic number in one call only
 step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (canonopt.dynamic(0.1), 0.2, 0.3): step(canonopt.sgd(rate), 1.0)
@@ -407,7 +407,7 @@ class Model(eqx.Module):
 def fit(): OURS(lambda model, x: model(x))(Model(jnp.ones(2)), 1.0)
 for Model.scale in range(7): fit()
 = model.__class__: callable: class Model with class attribute 'scale' 0 -> 
-= hint: pass what the methods of model.__class__ read as an argument: it is part of the program
+= hint: pass as an argument what the methods of model.__class__ read: it is part of the program
 ### a global that the class of a captured model reads
 class Model(eqx.Module):
     weight: jax.Array
@@ -442,7 +442,7 @@ model = jax.device_put(jnp.ones(2), NamedSharding(mesh, PartitionSpec()))
 def train(**params):
     for _ in range(2): params["model"] = step(params["model"])
 train(model=model)
-= If the step returns it elsewhere, pin it by out_shardings, or by eqx.filter_shard
+= If the step returns another sharding, pin it by out_shardings or eqx.filter_shard
 ### a number of a trainer beside its dynamic rate
 class Trainer:
     def __init__(self, rate):
@@ -663,7 +663,7 @@ for _ in range(2):
 def make(data): return OURS(lambda x: x - float(data))
 for i in range(3): make(jnp.asarray(3.0 + i))(1.0)
 = hint: the function itself is new each time: it needs the value of a captured array while
-=| it is traced. Pass the array
+=| it is traced. Capture a Python number
 ### an optimizer of nnx that is data
 class Optimizer(nnx.Optimizer):
     tx: object = nnx.data()

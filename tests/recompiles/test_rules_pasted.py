@@ -138,8 +138,8 @@ for i in range(3):
     trainer.step(ones)  # here
 ### a helper that reads the environment, the time, and a captured array
 # hint: the function itself is new each time: it uses time.time, which can give another value each \
-time, and something in it uses os, which can give another value each time. Use it outside of the \
-function, and pass the result as an argument.
+time, and something in the whole function uses os, which can give another value each time. Use it \
+outside of the function, and pass the result as an argument.
 import os
 import time
 

@@ -207,7 +207,7 @@ def test_data_of_something_else_are_refused(data):
         with pytest.raises(errors.ConfigError, match=message):
             read(data)
     for value in (optax.adam(0.1), optax.adam):
-        with pytest.raises(errors.ConfigError, match=r"is not the data of a spec\. Build it with"):
+        with pytest.raises(errors.ConfigError, match=r"the data of a spec\. Pass canonopt\.to"):
             canonopt.diff(value, CHAIN)
 
 
@@ -357,6 +357,7 @@ MALFORMED = [
     ({"optax": "muon"}, ". Did you mean 'contrib.muon'?"),
     ({"optax": "optax.contrib.muon"}, ". Did you mean 'contrib.muon'?"),
     ({"optax": 3}, f"is 3, which is {UNKNOWN}"),
+    ({"optax": "qqq"}, 'For a factory of your own, write "canonical" in place of "optax".'),
     ({"optax": {"x": 1}}, f"is {{'x': 1}}, which is {UNKNOWN}"),
     ({"optax": ADAM}, f"which is {UNKNOWN}"),
 ]

@@ -67,8 +67,8 @@ chain(adam(1e-3)).replace(args=(sgd(1e-3),), lr=0.1) | replace got a value for \
     args[0].learning_rate, and another for a part that contains it. Write only one of them.
 canonopt.canonical(with_more)(0.1, b2=3) | with_more: missing a required argument: 'b1'. Its sig
 ### text in place of a number or a boolean, ParameterError
-adam('1e-3') | learning_rate of adam must be a number or a boolean, not '1e-3'. Write a \
-    number without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number.
+adam('1e-3') | learning_rate of adam must be a number or a boolean, not '1e-3'. Write it \
+    without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number.
 sgd(0.1, nesterov='false') | nesterov of sgd must be a number or a boolean, not 'false'.
 chain(sgd(0.1)).replace(lr='fast') | learning_rate of sgd must be a number or a boolean, not 'fast'.
 canonopt.cosine_decay_schedule(1.0, '10') | decay_steps of cosine_decay_schedule must \

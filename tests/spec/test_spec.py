@@ -60,7 +60,7 @@ def test_a_spec_is_made_again_from_its_two_functions(spec):
 
 
 def test_a_parameter_with_the_name_of_an_attribute_is_refused():
-    message = r"build has a parameter 'update', the name of an .* Rename the parameter, or pass"
+    message = r"build has a parameter 'update', but specs have an .* Rename the parameter, or pass"
     with pytest.raises(canonopt.errors.NotAFactoryError, match=message):
 
         @canonopt.canonical

@@ -318,7 +318,7 @@ def functions():
         "returns an object": (lambda x: jax.tree_util.Partial(lambda: x, x), {}, ()),
         "has in_shardings": (lambda x: x * array, placed, ()),
         "equals only itself": (lambda x, _: x, {"static_argnums": 1}, (counter,)),
-        "an array (total), and its code may treat": (lambda x: x * total * len(str(total)), {}, ()),
+        "an array (total), which canonopt cannot": (lambda x: x * total * len(str(total)), {}, ()),
         "gives an inner function an object": (lambda x: branch(x) * [counter][0].count, {}, ()),
         "such as a method of a model": (called, {}, (partial(Frozen(2.0).apply),)),
         "JAX still uses the old trace": (old, {}, ()),

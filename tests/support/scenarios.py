@@ -199,7 +199,7 @@ another dtype | x: x.sum() | (ones(3),), (ones(3, dtype=np.int32),) | \
     x | dtype | float32\[3\] | int32\[3\] | give x one dtype in every call
 a key of another style | key: jax.random.uniform(key) | \
     (jax.random.PRNGKey(0),), (jax.random.key(0),) | \
-    key | dtype | uint32\[2\] | key<fry>\[\] | make key by one function
+    key | dtype | uint32\[2\] | key<fry>\[\] | make key always by jax\.random\.key \(
 an int where a float was | x, lr: x * lr | (ones(3), 1), (ones(3), 0.5) | \
     lr | scalar | Python int | Python float | float\(lr\) in every call | jax.jit
 an array where a float was | x, lr: x * lr | (ones(3), 0.5), (ones(3), jnp.float32(0.5)) | \
