@@ -222,7 +222,7 @@ def _advice_on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) ->
     times = [moment["compile_seconds"] for moment in moments]
     short = sum(seconds for seconds in times if seconds < least)
     if is_on and short >= _WORTH_SECONDS and misses:
-        # A restart of that transformer took 11.7 s with the default threshold, and 4.8 s with 0.
+        # A 12-layer transformer restarts in 11.7 s with the default threshold, in 4.8 s with 0.
         few = f"{sum(seconds < least for seconds in times)} programs, {short:.2f} s"
         left_out = f"leaves out what compiles in less than {least:g} s: {few}"
         yield f"hint: JAX's persistent cache {left_out}"

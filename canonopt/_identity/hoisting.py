@@ -307,8 +307,8 @@ def hoisted_field(**kwargs: Any) -> Any:
     - `kwargs`: the arguments of `equinox.field`: `static`, `default` and so on. A `converter` runs
         before the value is hoisted.
 
-    **Returns:** what `equinox.field` returns. A module is canonicalized, and other values that are
-    not callable, such as None, do not change.
+    **Returns:** what `equinox.field` returns. A value that is a module is canonicalized; None and
+    other values that are not callable do not change.
     """
     import equinox as eqx
 

@@ -532,7 +532,7 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _read_static(reader: Reader, static: Any) -> None:
-    """Read static data: tuples and dicts by their parts, without identity, the rest as "held"."""
+    """Read static data: the outer tuples and dicts by their parts only, the rest as "held"."""
     if type(static) is tuple:
         reader.out.append(len(static))
         for part in static:

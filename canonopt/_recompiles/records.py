@@ -105,7 +105,7 @@ class Leaf:
     digest: Hashable = None
     type: str = ""
     type_token: Hashable = None  # differs if a class is defined again under the same name
-    # These fields are for arrays. A tracer has no placement, and an uncommitted array no sharding.
+    # For arrays. Placement is not recorded for a tracer, nor sharding for an uncommitted array.
     shape: tuple[int, ...] = ()
     dtype: str = ""
     weak_type: bool = False
@@ -123,7 +123,7 @@ class Leaf:
     is_opaque: bool = False  # whether `canonicalize` cannot find functions inside it
     stores: frozenset[str] = frozenset()  # the outer variables that a function may change
     is_of_optax: bool = False  # whether a factory or a class of Optax made it
-    is_own: bool = False  # whether a part is in the value directly, or through fields only
+    is_own: bool = False  # whether nothing but fields is between the value and the part
     is_of_module: bool = False  # whether a module has a name for it: `hoist` returns it unchanged
     is_wrapped: bool = False  # whether it is the jitted function inside of a wrapper of Equinox
 
@@ -562,7 +562,7 @@ def function_leaf(
     if reading is not None and (is_ours or len(reading.key) < most):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
-            # Report changed variables only if no reason is found, or only a NumPy array.
+            # Report `stores` only if the reason is a NumPy array, or none is found.
             if refused == KEEPS or (found and not reading.has_numpy):
                 leaf = attrs.evolve(leaf, stores=frozenset())
             if found and not (is_ours or refused):

@@ -197,8 +197,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.parameter and d.after.is_integer,
-        "give {d.path} one value: it is part of the program. Or write a factory that uses jnp, "
-        "decorate it with canonopt.canonical, and pass the int as canonopt.dynamic(number)",
+        "give {d.path} one value: it is part of the program. Or compute with it by jnp in a "
+        "factory of your own under canonopt.canonical, and pass it as canonopt.dynamic(number)",
     ),
     Rule(
         lambda d: d.parameter and d.after.number,

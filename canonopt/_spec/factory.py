@@ -1,4 +1,4 @@
-"""Factories: functions that build transformations or schedules, each with the specs it built."""
+"""Factories: a function that builds transformations or schedules, and a table of its specs."""
 
 import difflib
 import enum
@@ -473,8 +473,8 @@ class FactoryParameters:
     def differing(self, given: Mapping[str, Any], containers: bool = False) -> dict[str, Any]:
         """Return the values that differ from the defaults.
 
-        A list or dict is a default only if it is that object, as an equal default may change before
-        a call reads it. With `containers`, equal items suffice: a spec holds copies of defaults.
+        A list or dict that only equals the default differs from it: the default may change before a
+        call reads it. With `containers`, equal items suffice: a spec holds copies of defaults.
         """
         defaults = self.defaults
         return {

@@ -466,8 +466,8 @@ class _Update:
         except Exception as error:
             if not self._more:
                 error.add_note(
-                    "canonopt was tracing the update of the optimizer for shapes. If your step "
-                    "passes extra arguments to optim.update, write init_like_grads(..., "
+                    "To find shapes, canonopt was tracing the update of the optimizer. If your "
+                    "step passes extra arguments to optim.update, write init_like_grads(..., "
                     "extra_args={...})."
                 )
                 raise

@@ -545,7 +545,7 @@ for steps in (100, 200):
     step(canonopt.sgd(canonopt.linear_schedule(canonopt.dynamic(0.1), 0.0, steps)), 1.0)
 = optim.learning_rate.transition_steps: static value: 100 -> 200
 = hint: give optim.learning_rate.transition_steps one value
-= decorate it with canonopt.canonical, and pass the int as canonopt.dynamic(number)
+= factory of your own under canonopt.canonical, and pass it as canonopt.dynamic(number)
 ### leaves that change in one way
 step = jax.jit(lambda params: params)
 for dtype in (jnp.bfloat16, jnp.float32): step({name: jnp.ones(2, dtype) for name in "abcd"})
