@@ -598,13 +598,10 @@ class Reader:
         self.add_owner(instance)
         self._names_of.setdefault(id(instance), set()).add(self.name)
 
-    def is_now(self, mode: Mode) -> bool:
-        """Return True for a value that a function which is traced next holds, or looks up."""
-        return mode in NOW or (mode == "live" and self._is_now)
-
     def is_by_name(self, instance: Any, mode: Mode) -> bool:
         """Return True if `instance` may count by the attributes that code names, not by all."""
-        return self.is_now(mode) or id(instance) in self._names_of
+        is_now = mode in NOW or (mode == "live" and self._is_now)
+        return is_now or id(instance) in self._names_of
 
     def _is_passed(self, instance: Any) -> bool:
         """Return True if code may do more with an instance than read attributes of it."""

@@ -123,7 +123,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 how = "live"
                 reader.add_identity(cell)
                 reader.note(function, errors.OF_LIBRARY if is_library else errors.rebindable(name))
-        if reader.is_now(mode) and name in own:
+        if mode in NOW and name in own:
             # A trace of an Optax schedule may replace a captured int by a float. The int counts.
             _, value = reader.reading.rebound_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:

@@ -205,7 +205,7 @@ TELLS_TRACERS = (REFLECTION | REFLECTION_ATTRIBUTES | ARRAY_ATTRIBUTES).union(
     "assert_raises assertRaises Tracer ArrayImpl __class__ is_concrete type array_equal "
     "array_equiv suppress ExitStack AsyncExitStack ensure_compile_time_eval is_tracer tree_pformat "
     "tree_pprint pformat pprint pretty_repr Buffer Formatter formatwarning __array_priority__ "
-    "__sizeof__ length_hint iterable new_class raises".split()
+    "__sizeof__ length_hint iterable new_class".split()
 )
 # These methods hide errors from the code around them: a loop over an object ends at an IndexError
 # of its `__getitem__`.

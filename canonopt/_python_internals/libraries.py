@@ -240,8 +240,7 @@ def makes_text(value: Any) -> bool:
 HIDDEN_ATTRIBUTES = frozenset(
     "__builtins__ __closure__ __code__ __defaults__ __globals__ __kwdefaults__ __subclasses__ "
     "__annotations__ annotation __context__ __cause__ __traceback__ cell_contents f_back "
-    "f_builtins f_globals f_locals gi_frame tb_frame __hash__ __type_params__ is_deleted "
-    "is_ready".split()
+    "f_builtins f_globals f_locals gi_frame tb_frame __hash__ __type_params__ is_deleted".split()
 )
 # With these builtins, code reads data that it does not name, such as files, or runs other code.
 _HIDDEN_INPUTS = frozenset(

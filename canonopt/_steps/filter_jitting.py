@@ -75,7 +75,7 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
 
     `equinox.filter_jit` waits until the program has run, so that `equinox.error_if` can raise its
     error. `canonopt.filter_jit` waits for the first run of a program. It waits for a later run only
-    if the program has a callback, which may raise an error.
+    if the program may raise an error: by a callback, or an operation that is not one of `jax.lax`.
 
     **Arguments:**
 
@@ -378,4 +378,12 @@ def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
     except NotTraced:
         return True
     equations = (eqn for value in values_in(jaxpr) if is_program(value) for eqn in value.eqns)
-    return bool(jaxpr.effects) or any("callback" in eqn.primitive.name for eqn in equations)
+    return bool(jaxpr.effects) or not all(eqn.primitive in _HARMLESS for eqn in equations)
+
+
+# The primitives of JAX that raise no error when they run: all but callbacks.
+_HARMLESS = frozenset(
+    value
+    for name, value in vars(jax.extend.core.primitives).items()
+    if name.endswith("_p") and "callback" not in name
+)

@@ -92,22 +92,6 @@ def test_decorates_functions_and_methods():
         trainer.failing(2)
 
 
-RAW = optax.identity()
-
-
-def test_a_raw_schedule_in_a_global_is_shared():
-    """A trace of the schedule replaces an int that the schedule captures by a float."""
-    global RAW
-    updates = []
-    with canonopt.compile_log() as log:
-        for rate in (0.5, 0.5, 0.25):
-            RAW = optax.sgd(optax.cosine_decay_schedule(rate, 10))
-            step = canonopt.jit(lambda grads, state: RAW.update(grads, state)[0])  # noqa: B023
-            updates.append(float(step(1.0, RAW.init(1.0))))
-    assert updates == [-0.5, -0.5, -0.25]
-    assert log["<lambda>"].traces == log["<lambda>"].compiles == 2
-
-
 def test_says_what_the_function_says():
     jitted = canonopt.jit(scaled)
     scaled.note = "kept"
