@@ -172,9 +172,9 @@ def _misuses(uses: Iterable[ast.Name], path: str, parents: _Parents) -> Iterator
 def _is_harmless(module: ast.expr, path: str, parents: _Parents) -> bool:
     """Return True if a module is compared with None, or asked for an attribute that it may have."""
     around = parents[module]
-    is_call = isinstance(around, ast.Call) and around.args[:1] == [module]
-    if is_call and _last_name(around.func) in ("getattr", "hasattr"):
-        wanted = around.args[1] if len(around.args) > 1 else None
+    call = around if isinstance(around, ast.Call) and around.args[:1] == [module] else None
+    if call is not None and _last_name(call.func) in ("getattr", "hasattr"):
+        wanted = call.args[1] if len(call.args) > 1 else None
         return not isinstance(wanted, ast.Constant) or _found(f"{path}.{wanted.value}") is not None
     values = around.comparators if isinstance(around, ast.Compare) else [around]
     return all(isinstance(v, ast.Constant) and v.value is None for v in values)

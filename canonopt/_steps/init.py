@@ -387,7 +387,7 @@ def _make_sharded(
     for i, (var, type_) in enumerate(zip(jaxpr.outvars, wanted, strict=True)):
         leaf = known.get(var) if isinstance(var, Var) else var
         if isinstance(leaf, Literal):
-            number = np.asarray(leaf.val, leaf.aval.dtype)
+            number = np.asarray(leaf.val, leaf.aval.dtype)  # pyright: ignore[reportAttributeAccessIssue]
             with jax.transfer_guard("allow"):  # the user did not write this transfer
                 leaf = jax.lax.full(type_.shape, number, number.dtype, sharding=type_.sharding)
             leaf = as_type(leaf, type_)
