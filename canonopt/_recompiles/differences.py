@@ -408,8 +408,7 @@ class Difference(Part):
         is_number = part.before.number and not part.after.is_integer
         is_captured = is_number and part.name.startswith("captured variable")
         is_of_optax = any(each.before.is_of_optax for each in (*self.parts, self))
-        is_told = part.before.is_dynamic or is_captured
-        return part.label if is_told and not is_of_optax else ""
+        return part.label if (part.before.is_dynamic or is_captured) and not is_of_optax else ""
 
     @property
     def of_results(self) -> str:

@@ -370,8 +370,7 @@ class _Guard(_Alarm):
         entry.refused = self._mode == "raise"
         given = f"warmup={self._warmup}" if self._warmup else ""
         # `count` is that of a whole line, and the message is about one operation of it.
-        again = " again" if log.is_line else f" {times(count)}"
-        often = again if self._warmup else ""
+        often = (" again" if log.is_line else f" {times(count)}") if self._warmup else ""
         subject = f"{log.place or log.name}: {entry.operation}" if log.is_line else log.title
         site = f", at {entry.site}" if entry.site and not log.is_line else ""
         problem = f"{part}{subject} was {done}{often} inside of no_recompiles({given}){site}."

@@ -2,7 +2,7 @@
 
 `canonopt doctor` puts this folder into PYTHONPATH, so that each Python process that the command
 starts imports this module before anything else, even if its Python does not have canonopt.
-No error of this module stops or shows in a process, and a process without jax imports no more.
+An error here neither ends the process nor is shown. A process without jax imports nothing more.
 """
 
 import _thread
