@@ -50,7 +50,7 @@ def _printed(report: _Dict, is_whole: bool, **options: Any) -> Any:
 
     console = Console(file=io.StringIO(), highlight=False, markup=False, emoji=False, **options)
     for text, style in _lines(report, is_whole):
-        # Long lines are not folded, so that the line to write can be copied.
+        # Long lines are not folded, so that suggested code can be copied.
         console.print(with_short_paths(text), style=style, soft_wrap=True)
     return console
 
@@ -134,7 +134,7 @@ def _table(report: _Dict) -> Iterator[_Line]:
     rest = [each for each in others if each not in costly]
     groups = [(each["name"], [each]) for each in costly]
     if rest:
-        groups.append((f"JAX and libraries: {len(rest)} line{'s' if len(rest) > 1 else ''}", rest))
+        groups.append((f"eager operations, at {len(rest)} line{'s' * (len(rest) > 1)}", rest))
     for name, lines in groups:
         compiles, hits = (sum(_most(each, n) for each in lines) for n in ("compiles", "cache_hits"))
         seconds = f"{sum(each['seconds'] for each in lines):.2f}"

@@ -279,9 +279,9 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _counts_by_attributes(reader: Reader, value: Any, mode: Mode) -> bool:
-    """Return True if an instance counts by those attributes that code names.
+    """Return True if a key has only those attributes of an instance that code names.
 
-    If code also passes the instance on, all of the attributes count.
+    If code also passes the instance on, the key has all of them.
     """
     if not reader.is_by_name(value, mode):
         return False

@@ -121,7 +121,7 @@ def _make_partial(partial: functools.partial, parts: Sequence[Any]) -> Any:
 
 
 def _make_jitted(jitted: Any, parts: Sequence[Any]) -> Any:
-    if type(jitted) is not Jitted:  # from `canonopt.jit`
+    if type(jitted) is not Jitted:  # made by canonopt
         jit_with_same_options, _ = jitted.__reduce__()
         return jit_with_same_options(*parts)
     options = jit_options(jitted)

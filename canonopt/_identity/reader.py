@@ -128,7 +128,7 @@ class Reading:
     reads_data: bool = False  # whether some of what can change is data, not only code
     stores: str = ""  # names code that may change something that already exists
     captures_arrays: bool = False  # whether an array was read that could become an argument
-    # Says how code may tell a tracer from an array without an error, or keep a tracer. Else empty.
+    # How code may, without an error, tell a tracer from an array, or keep a tracer; else empty.
     tells_tracers: str = ""
     # The parts that are likely to count as new each time. Empty unless `explain`.
     incomparable: list[errors.Incomparable] = dataclasses.field(default_factory=list)

@@ -85,7 +85,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     # Reading `__annotations__` makes a dict, so skip it for a lambda, which has no annotations.
     annotations = {} if function.__name__ == "<lambda>" else function.__annotations__
     out.append(len(annotations))
-    for name, annotation in annotations.items():  # type checkers read annotations
+    for name, annotation in annotations.items():  # runtime type checkers read these
         out += (name, annotation_key(annotation))
     if attributes:
         _add_attributes(reader, function, mode)
@@ -550,10 +550,10 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an object of canonopt, whose class says what to write into the key.
 
     - `__canonical_key__` returns the object's item in a key. In the mode "given", it raises
-        `HoldsArray` for an object with leaves. In a mode of `NOW`, a spec that cannot change is its
-        own item: the key keeps it alive, so that an equal spec built later is the same object.
-    - `__canonical_parts__` returns values that the object has read and that can change, or values
-        to read in place of the object.
+        `HoldsArray` for an object with leaves. In a mode of `NOW`, a spec made only from constants
+        is its own item: the key keeps it alive, so that an equal spec built later is the same.
+    - `__canonical_parts__` returns what the object was made from, if that can change, or values to
+        read in place of the object.
     """
     parts = tuple(value.__canonical_parts__("now" if mode in NOW else mode))
     # Two equal specs that have parts may be different objects, so `was_seen` records each one.

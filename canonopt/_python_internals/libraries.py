@@ -166,7 +166,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def is_in_place(value: Any) -> bool:
-    """Return True if `value` is in its module under its own name, as functions and classes are."""
+    """Return True if `value` is in its module under its own name, as a global function is."""
     found: Any = sys.modules.get(str(attribute(value, "__module__") or "builtins"))
     name = attribute(value, "__qualname__") or attribute(value, "__name__")
     if not isinstance(name, str) or "<" in name:

@@ -86,7 +86,7 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
     """Return True if `x is NAME.ATTRIBUTE` can tell values apart that canonopt takes for equal."""
     if not path:
         return True
-    # canonopt compares some values by identity, such as sentinels. For these, `is` tells no more.
+    # canonopt compares some values, such as sentinels, by identity, so `is` adds nothing.
     value = namespace.get(path[0])
     for name in path[1:]:
         # `__dict__` may lack names of canonopt's modules, and members of an enum.

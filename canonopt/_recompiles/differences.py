@@ -631,7 +631,7 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
     functions = [call.leaves[FUNCTION].token for call in (old, new) if FUNCTION in call.leaves]
     for path in old.leaves | new.leaves:
         before, after = old.leaves.get(path), new.leaves.get(path)
-        # JAX does not compare what classes read in two calls of one function object.
+        # In two calls of one function object, JAX does not compare what methods read.
         if path.endswith(CLASS) and (None in (before, after) or len({*functions}) == 1):
             continue
         if path == TRANSFORMS or (gone and is_inside(path, gone)):

@@ -529,7 +529,7 @@ class CompileLog:
         shown = [*functions, *(log for log in helpers if log not in others)]
         if others:
             count = "1 line" if len(others) == 1 else f"{len(others)} lines"
-            shown.append(_total(f"JAX and libraries: {count}", others))
+            shown.append(_total(f"eager operations, at {count}", others))
         rows: list[tuple[object, ...]] = [
             ("function", "traces", "compiles", "seconds", "defined at")
         ]

@@ -165,7 +165,7 @@ class _Converter:
             return value
         if kind is list:
             return [self.write(item, f"{path}[{i}]") for i, item in enumerate(value)]
-        # A file may reorder the keys of a table, so only a dict with sorted keys becomes a table.
+        # Files may reorder keys, so reading sorts them: only a dict with sorted keys is a table.
         is_table = kind is dict and RESERVED.isdisjoint(value)
         if is_table and [*value] == sorted(filter(_is(str), value)):
             return {key: self.write(item, f"{path}[{key!r}]") for key, item in value.items()}

@@ -110,7 +110,7 @@ def converted(x: Any, dtype: Any, is_weak: bool) -> jax.Array:
 
 @jax.custom_jvp
 def with_derivative_of(smooth: jax.Array, value: jax.Array) -> jax.Array:
-    """Return `value` with the derivative of `smooth`, the same number in single precision."""
+    """Return `value` with the derivative of `smooth`, the same number up to rounding."""
     return value
 
 

@@ -293,11 +293,11 @@ for runtime.weight in (1.0, 2.0):
         (("broken.py",), "The command failed, so it was not run again with canonopt."),
         (
             ("stale.py",),
-            "With canonopt's factories the output differs, first '-0.5' in place of '-1.0'. ",
+            "the first line of output that differs is '-0.5', and was '-1.0'. ",
         ),
         (
             ("longer.py",),
-            "With canonopt's factories the output differs, first '2' in place of nothing. ",
+            "the first line of output that differs is '2', and was nothing. ",
         ),
     ],
 )
