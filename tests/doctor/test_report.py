@@ -125,7 +125,7 @@ def test_causes_of_one_process_stay_apart():
 def test_a_line_that_costs_a_tenth_of_the_time_has_a_row():
     report = report_of(lambda: jnp.ones(7) * 7)
     (line,) = report["lines"]
-    for seconds, total, name in ((0.9, 0.9, "JAX"), (2.0, 9.0, line["name"]), (2.0, 21.0, "JAX")):
+    for seconds, total, name in ((0.9, 0.9, "eag"), (2.0, 9.0, line["name"]), (2.0, 21.0, "eag")):
         lines = [{**line, "seconds": seconds}]
         assert f"\n{name}" in forms.as_text({**report, "lines": lines, "compile_seconds": total})
 
