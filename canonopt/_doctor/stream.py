@@ -104,7 +104,7 @@ class StreamRecorder(Recorder):
         found["function"] = {
             "number": self._numbers.setdefault(log, len(self._numbers)),
             "kind": "line" if log.is_line else "function",
-            **{name: getattr(log, name) for name in ("name", "place", "refreshed", *COUNTS)},
+            **{name: getattr(log, name) for name in ("name", "place", *COUNTS)},
         }
         if entry in log.entries:  # false if the log is full
             found["entry"] = entry_record(entry, log.entries.index(entry), self._epoch)
@@ -145,11 +145,7 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
     recorder = StreamRecorder(write)
     record_everywhere(recorder)
     try:
-        StaleWatch(
-            recorder.add_stale,
-            recorder.note_problem,
-            lambda *about: recorder.log.note_refreshed(*about),  # a forked child has another log
-        ).start()
+        StaleWatch(recorder.add_stale, recorder.note_problem).start()
     except UnsupportedVersionError as error:
         recorder.note_problem(str(error))
     os.register_at_fork(after_in_child=recorder.restart)

@@ -162,9 +162,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     counts: at the start or the end of the block.
     """
     log = CompileLog()
-    watch: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-    if stale:
-        watch = StaleWatch(log.stale.append, log.note_problem, log.note_refreshed)
+    watch = StaleWatch(log.stale.append, log.note_problem) if stale else contextlib.nullcontext()
     with recording(Recorder(log), all_threads), watch:
         yield log
     check_compiles()

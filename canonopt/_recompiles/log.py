@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from .._jax_internals.functions import identity_of_code, innermost, name_of
+from .._jax_internals.functions import identity_of_code, innermost
 from .._jax_internals.watching import Compile
 from .._python_internals.callers import is_name_of_code, place_of
 from .._texts import aligned, compiles_text
@@ -344,8 +344,6 @@ class FunctionLog(Counts):
     is_line: bool = False
     programs: int = 0  # traces that did not fail and did not run inside others
     key: object = attrs.field(default=None, repr=False)  # the key of this log in a `CompileLog`
-    # Values, by path, that had changed when a new trace read them: `{"runtime.lr": "0.1 -> 0.2"}`.
-    refreshed: dict[str, str] = attrs.field(factory=dict, repr=False)
     _latest: Entry | None = attrs.field(default=None, init=False, repr=False)
 
     @property
@@ -387,11 +385,6 @@ class FunctionLog(Counts):
         if self.is_line:
             return _causes_of_line(self.entries)
         causes = _causes(e for e in self.entries if e.is_again or e.error)
-        if self.refreshed:
-            values = few([f"{path} ({change})" for path, change in self.refreshed.items()])
-            hint = f"also pass {values} to {self.name}: it keeps the old value if not traced again"
-            more = [attrs.evolve(cause, hints=(hint, *cause.hints)) for cause in causes]
-            causes = [m if c.is_avoidable else c for c, m in zip(causes, more, strict=True)]
         if self.compiles or self.cache_hits or not all(e.is_by_hand for e in self.entries):
             return causes
         expected = "only traced, as by jax.eval_shape, and not compiled"
@@ -575,10 +568,6 @@ class CompileLog:
         # Leave out the number of a notebook cell, which changes when the cell is run again.
         key = (name, re.sub(r"^In\[\d+\]", "In", str(place)), identity_of_code(function))
         return self._logs.setdefault(key, FunctionLog(name, place, key=key))
-
-    def note_refreshed(self, function: Any, values: dict[str, str]) -> None:
-        """Note values that had changed when a function was traced again."""
-        self.function_log(name_of(function), function).refreshed.update(values)
 
     def line_log(self, site: str | None) -> FunctionLog:
         """Return the log of a line, and make it if there is none."""

@@ -695,17 +695,12 @@ class StaleWatch:
     - `on_report`: a function that gets each stale read. If it raises a `StaleReadError`, so does
         the cached call.
     - `on_problem`: a function that gets the text of each error of canonopt itself.
-    - `on_refresh`: a function that gets a user's function that was traced again, and the values by
-        path, as texts, which it had read in the trace before and which have changed since.
     """
 
     def __init__(
-        self,
-        on_report: Callable[[StaleRead], None],
-        on_problem: Callable[[str], Any],
-        on_refresh: Callable[[Any, dict[str, str]], None] = lambda *_: None,
+        self, on_report: Callable[[StaleRead], None], on_problem: Callable[[str], Any]
     ) -> None:
-        self._on_report, self.on_problem, self._on_refresh = on_report, on_problem, on_refresh
+        self._on_report, self.on_problem = on_report, on_problem
         self._lock = threading.RLock()
         self._started, self._spent = time.monotonic(), 0.0
         self._functions: WeakIdMap[_Function] = WeakIdMap()
@@ -812,14 +807,6 @@ class StaleWatch:
                 has_effects = _words(reading) != _words(after)
             if changes := reads.changes():  # the trace has changed them
                 reads, has_effects = reads.after_trace(changes), True
-            for _, earlier in known.programs[-1:]:
-                changed = earlier.first.changes()
-                both = {p: changed[p][:2] for p in earlier.first.named(changed)}
-                # An object that looks the same may mean the same.
-                told = {
-                    p: " -> ".join(b) for p, b in both.items() if not b[1].startswith("another")
-                }
-                self._on_refresh(users_function(miss.function), told)
             program = _Program(reads, has_effects)
             known.add(jaxpr, program)
             self._programs.set(jaxpr, program)

@@ -358,14 +358,6 @@ def test_a_log_tells_each_function_if_asked(stale: bool):
     assert len(log.functions) == 1
 
 
-def test_a_recompile_that_refreshes_a_value_is_told_with_it():
-    step = jitted()
-    with canonopt.compile_log(stale=True) as log:
-        for n in range(1, 9):
-            run(lambda _, n=n: step(jnp.ones(n)), float(n))
-    assert "also pass RATE (7.0 -> 8.0) to scaled: it keeps the old value if not" in str(log)
-
-
 # Programs during which reports are collected, and what holds at the end.
 PROGRAMS_WITH_REPORTS = named_texts("""
 ### a static object is compared by what is in it
