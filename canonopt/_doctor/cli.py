@@ -76,7 +76,7 @@ def command(arguments: Sequence[str] | None, version: str) -> int:
     try:
         _check(options, script)
         if options.compare is not None:
-            print(forms.as_comparison(*map(forms.read_report, options.compare)))
+            print(forms.as_comparison(*map(attached, options.compare)))
             return 0
         if not script:
             return _finish(attached(options.attach_to), options)
@@ -100,7 +100,7 @@ def _add_options(doctor: argparse.ArgumentParser) -> None:
     add("--allow", metavar="FUNCTION:N", action="append", type=_allowed, default=[], help=text)
     text = "report on a file or folder that --streams wrote, even during the run"
     add("--attach-to", metavar="STREAM", help=text)
-    text = "show what RUN2 compiled and RUN1 did not; both are files that --json wrote"
+    text = "show what RUN2 compiled and RUN1 did not; both are folders that --streams wrote"
     add("--compare", metavar=("RUN1", "RUN2"), nargs=2, help=text)
     text = "github: also print warnings that GitHub shows"
     add("--format", choices=("text", "github"), help=text)

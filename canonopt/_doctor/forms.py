@@ -9,12 +9,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from .._recompiles import STAGES, is_costly
-from .._texts import aligned, compiles_text, differing, times
-from .report import VERSION
+import attrs
+
+from .._recompiles import STAGES, Call, Leaf, differ, explain, is_costly
+from .._texts import aligned, compiles_text, times
 
 _MAX_TOLD = 10  # maximum number of functions below the table
 _MAX_SHOWN = 8  # maximum number shown: differences of a program, and programs of a function
@@ -166,6 +166,7 @@ def title(cause: _Dict, report: _Dict) -> str:
 
 
 def as_comparison(before: _Dict, after: _Dict) -> str:
+    """Return what each function cost in two runs, and what only the second compiled."""
     none = ("", "No function has a new program in the second run.")
     new = [*_new_programs(before, after)] or none
     return with_short_paths("\n".join([*_side_by_side(before, after), *new]))
@@ -173,14 +174,18 @@ def as_comparison(before: _Dict, after: _Dict) -> str:
 
 def _side_by_side(before: _Dict, after: _Dict) -> list[str]:
     """Return the lines of a table that compares the functions of two runs."""
-    olds, news = (_by_key(run["findings"]) for run in (before, after))
+    olds, news = (_by_key([*run["findings"], *run["lines"]]) for run in (before, after))
     rows: list[tuple[object, ...]] = [("function", *_COMPARED)]
+    eager = [0, 0]
     for key in {**olds, **news}:
-        old, new = olds.get(key, {}), news.get(key, {})
-        counts = (f"{old.get(n, 0):{f}} -> {new.get(n, 0):{f}}" for n, f in _COMPARED.items())
-        rows.append((key[0], *counts))
-    lines = (run["lines"] for run in (before, after))
-    eager = [sum(each["compiles"] + each["cache_hits"] for each in found) for found in lines]
+        both = [found.get(key, {}) for found in (olds, news)]
+        if any(each["repeated"] or not each["is_line"] for each in both if each):
+            old, new = both
+            counts = (f"{old.get(n, 0):{f}} -> {new.get(n, 0):{f}}" for n, f in _COMPARED.items())
+            rows.append((key[0], *counts))
+        else:
+            counted = [each.get("compiles", 0) + each.get("cache_hits", 0) for each in both]
+            eager = [*map(sum, zip(eager, counted, strict=True))]
     rows.append(("eager operations", "", f"{eager[0]} -> {eager[1]}", ""))
     rows.append(("the whole run", "", "", f"{before['seconds']:.2f} -> {after['seconds']:.2f}"))
     return [f"  {line}" for line in aligned(rows)]
@@ -190,9 +195,11 @@ def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
     """Yield lines on what only the second run compiled: new programs, and recompiles."""
     known = _by_key([*before["findings"], *before["lines"]])
     for key, function in _by_key(after["findings"]).items():
-        old = known.get(key, {"compiles": 0, "moments": ()})
-        earlier, calls = _calls(old), _calls(function)
-        new = [c for i, c in enumerate(calls) if c not in earlier and c not in calls[:i]]
+        old = known.get(key, {"compiles": 0, "calls": ()})
+        earlier, new = [*map(_by_text, old["calls"])], list[Call]()
+        for call in map(_by_text, function["calls"]):
+            if all(differ(each, call) for each in (*earlier, *new)):
+                new.append(call)
         repeated = function["compiles"] - old["compiles"] - len(new)
         if not new and repeated <= 0:
             continue
@@ -203,10 +210,8 @@ def _new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
             yield f"  compiles: {old['compiles']} -> {function['compiles']}"
         else:
             for call in new[:_MAX_SHOWN]:
-                # Compare with the earlier call that differs least.
-                found = min((differing(each, call) for each in reversed(earlier)), key=len)
-                lines = (f"  {name}: {was} -> {now}" for name, (was, now) in found.items())
-                yield from itertools.islice(lines, _MAX_SHOWN)
+                changes = explain(call, earlier).changes
+                yield from (f"  {change}" for change in changes[:_MAX_SHOWN])
             if len(new) > _MAX_SHOWN:
                 yield f"  and {len(new) - _MAX_SHOWN} more programs"
         for cause in function["causes"] if repeated > 0 else ():  # recompiles of the second run
@@ -225,27 +230,28 @@ def _by_key(functions: Sequence[_Dict]) -> dict[tuple[str, str, int], _Dict]:
     return dict(zip(keys, functions, strict=True))
 
 
-def _calls(function: _Dict) -> list[Mapping[str, str]]:
-    found = (each.get("leaves") for each in function["moments"] if each["compiled"])
-    return [leaves for leaves in found if leaves]
+def _by_text(call: Call) -> Call:
+    """Return a call whose leaves are compared by text: objects of two runs are never the same."""
+    leaves = {path: _leaf_by_text(leaf) for path, leaf in call.leaves.items()}
+    return attrs.evolve(call, leaves=leaves, wrapper=None, clearings=0)
+
+
+def _leaf_by_text(leaf: Leaf) -> Leaf:
+    parts = {name: _leaf_by_text(part) for name, part in leaf.parts.items()}
+    token = leaf.text, leaf.committed, leaf.sharding, leaf.memory_kind
+    return attrs.evolve(leaf, token=token, digest=None, type_token=None, code=None, parts=parts)
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
 def as_json(report: _Dict) -> str:
-    return json.dumps(report, indent=2) + "\n"
+    """Return the report as JSON. A call becomes the texts of its leaves, by path."""
 
+    def texts(call: Call) -> dict[str, str]:
+        return {path: leaf.text for path, leaf in call.leaves.items()}
 
-def read_report(path: str) -> _Dict:
-    """Return a file's `canonopt doctor --json` report. Raises `ValueError` if none can be read."""
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"cannot read {path}: {error}") from error
-    if not isinstance(found, dict) or found.get("version") != VERSION:
-        raise ValueError(f"{path} was not written by this version of canonopt doctor --json")
-    return found
+    return json.dumps(report, indent=2, default=texts) + "\n"
 
 
 def as_perfetto(report: _Dict) -> str:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from .._recompiles import COUNTS, STAGES, Cause, FunctionLog
-from .stream import Process
+from .stream import ENTRY, Process
 
 VERSION = 4  # version of the layout of a report
 _COUNTS = (*COUNTS, "seconds", "lost_seconds")
@@ -18,8 +18,8 @@ _ON = "export JAX_COMPILATION_CACHE_DIR=~/.cache/jax"
 _SHORT_TOO = "export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0"
 
 _Dict: TypeAlias = Mapping[str, Any]
-# A process, its log of a function or a line of code, and the records of the entries in the log.
-_ProcessLog: TypeAlias = tuple[str, FunctionLog, Sequence[_Dict]]
+# A process, and its log of a function or a line of code.
+_ProcessLog: TypeAlias = tuple[str, FunctionLog]
 
 
 def report_on(
@@ -68,16 +68,16 @@ def _by_function(processes: Iterable[Process]) -> list[list[_ProcessLog]]:
     found: dict[object, list[_ProcessLog]] = {}
     for process in processes:
         seen: collections.Counter[object] = collections.Counter()
-        for log, moments in process.logs.items():
+        for log in process.logs:
             # Functions on one line may have the same name. Then their order tells them apart.
             key = log.name, log.place, log.is_line
             seen[key] += 1
-            found.setdefault((*key, seen[key]), []).append((process.name, log, moments))
+            found.setdefault((*key, seen[key]), []).append((process.name, log))
     return [*found.values()]
 
 
 def _function(told: Sequence[_ProcessLog], started: float) -> dict[str, Any]:
-    logs = {process: log for process, log, _ in told}
+    logs = dict(told)
     counts = {
         process: {"repeated": not log.is_expected, **{name: getattr(log, name) for name in _COUNTS}}
         for process, log in logs.items()
@@ -89,15 +89,18 @@ def _function(told: Sequence[_ProcessLog], started: float) -> dict[str, Any]:
         **{name: sum(each[name] for each in counts.values()) for name in _COUNTS},
         "by_process": counts,
         "causes": _causes(logs),
+        # The `Call`s of the compiled programs.
+        "calls": [e.call for _, log in told for e in log.entries if e.compiled and e.call],
         "moments": [
             {
                 "process": process,
-                "at": entry["time"] - started,
-                "again": entry["traced_again"] or entry["compiled_again"],
-                **entry,
+                "time": entry.at,
+                "at": entry.at - started,
+                "again": entry.is_again,
+                **{name: getattr(entry, name) for name in ENTRY},
             }
-            for process, _, moments in told
-            for entry in moments
+            for process, log in told
+            for entry in log.entries
         ],
     }
 

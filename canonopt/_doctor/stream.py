@@ -11,7 +11,8 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,11 @@ from .._recompiles import (
     COUNTS,
     MAX_ENTRIES,
     STAGES,
-    Cause,
-    Change,
+    Call,
+    Caller,
     Entry,
     FunctionLog,
+    Leaf,
     ReadValue,
     Recorder,
     StaleRead,
@@ -36,12 +38,11 @@ from .._recompiles import (
 )
 from ..errors import UnsupportedVersionError
 
-VERSION = 2  # version of the format of the lines; new fields leave the version as it is
-_MAX_TEXT = 1000  # maximum number of characters of a string
-_MAX_LEAVES = 2000  # maximum number of leaves of a call
+VERSION = 3  # version of the format of the lines; new fields leave the version as it is
+_MAX_TEXT = 11_000  # maximum number of characters of a string; `text_of` returns fewer
 
 # These fields of an `Entry` (a trace, a compile, or both) are written, under the same names.
-_ENTRY = (
+ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
     *(*STAGES, "error"),
     *("is_nested", "site", "operation", "shapes", "clearings"),
@@ -65,6 +66,9 @@ class StreamRecorder(Recorder):
         """Forget everything. A forked child calls this, since its stream has no functions yet."""
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
+        self._calls: weakref.WeakKeyDictionary[Call, int] = weakref.WeakKeyDictionary()
+        self._leaves: dict[object, int] = {}  # array leaves by token, other leaves by `Leaf`
+        self._count = itertools.count()
         # The time when `perf_counter` was 0: entries have times of `perf_counter`.
         self._epoch = time.time() - time.perf_counter()
 
@@ -107,33 +111,70 @@ class StreamRecorder(Recorder):
             **{name: getattr(log, name) for name in ("name", "place", *COUNTS)},
         }
         if entry in log.entries:  # false if the log is full
-            found["entry"] = entry_record(entry, log.entries.index(entry), self._epoch)
+            found["entry"] = {
+                "number": log.entries.index(entry),
+                "at": self._epoch + entry.at,
+                "call": entry.call and self._tell_call(entry.call),
+                **{name: getattr(entry, name) for name in ENTRY},
+            }
         self.tell(event, **found)
 
+    def _tell_call(self, call: Call) -> int:
+        """Write the facts of a call, if they are not written yet, and return its number."""
+        if (number := self._calls.get(call)) is not None:
+            return number
+        number, new = next(self._count), dict[int, dict[str, Any]]()
+        facts = _facts(call, "leaves", "budget", "classes", "caller", "places", "wrapper")
+        facts["caller"] = {name: getattr(call.caller, name) for name in _CALLER}
+        facts["places"] = [(*place, code) for place, code in call.places.items()]
+        facts["wrapper"] = _as_number(call.wrapper)
+        leaves = [(path, self._leaf(leaf, new)) for path, leaf in call.leaves.items()]
+        self.tell("call", number=number, leaves=leaves, new=new, **facts)
+        self._calls[call] = number
+        return number
 
-def entry_record(entry: Entry, number: int, epoch: float) -> dict[str, Any]:
-    """Return the record of an entry; `epoch` is the time when `perf_counter` was 0."""
-    facts = {name: getattr(entry, name) for name in _ENTRY}
-    leaves: dict[str, str] = {}
-    found = entry.call.leaves if entry.call is not None else {}
-    told = ((path, leaf) for path, leaf in found.items() if leaf.kind != "node")
-    for path, leaf in itertools.islice(told, _MAX_LEAVES):
-        leaves[path] = leaf.text
-        # Write the parts of a static value, too: two optimizers may have the same text.
-        parts = itertools.islice(leaf.parts.items(), MAX_ENTRIES)
-        leaves.update((f"{path} with {name}", part.text) for name, part in parts)
-    record = {"number": number, "time": epoch + entry.at, **facts, "leaves": leaves}
-    if (cause := entry.explanation) is not None:
-        record |= {"changes": [*map(attrs.asdict, cause.changes)], "note": cause.note}
-    return record
+    def _leaf(self, leaf: Leaf, new: dict[int, dict[str, Any]]) -> int:
+        """Return the number of a leaf, and add the facts of new leaves and parts to `new`."""
+        key = leaf.token if leaf.is_array else leaf
+        if key not in self._leaves:
+            facts = _facts(leaf)
+            facts |= {name: _as_number(facts[name]) for name in _TOKENS if name in facts}
+            facts["parts"] = [(name, self._leaf(part, new)) for name, part in leaf.parts.items()]
+            number = self._leaves[key] = next(self._count)
+            new[number] = facts
+        return self._leaves[key]
+
+
+_CALLER = ("arguments", "modules", "through", "place")
+_TOKENS = ("token", "digest", "type_token", "code")  # written as numbers
+
+
+def _facts(value: Any, *without: str) -> dict[str, Any]:
+    """Return the fields of a call or of a leaf that differ from their defaults."""
+    fields = [f for f in attrs.fields(type(value)) if f.name not in without]
+    return {f.name: found for f in fields if (found := getattr(value, f.name)) != f.default}
+
+
+def _as_number(value: Any) -> int | None:
+    """Return a number for a value, the same for equal values of one process; None for None."""
+    return None if value is None else hash(_hashable(value))
+
+
+def _hashable(value: Any) -> Any:
+    if type(value) is tuple:
+        return (*map(_hashable, value),)
+    # The hashes of -1 and -2 are equal, also in tuples.
+    return "-1" if type(value) in (int, float) and value == -1 else value
 
 
 def _cut(value: Any) -> Any:
-    """Return a record with its long strings cut."""
+    """Return a record with its long strings cut, and lists in place of sets."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_TEXT else f"{value[: _MAX_TEXT - 3]}..."
     if isinstance(value, dict):
         return {_cut(name): _cut(item) for name, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(map(_cut, value))
     return [*map(_cut, value)] if isinstance(value, list | tuple) else value
 
 
@@ -169,9 +210,9 @@ class Process:
     """One process, read from its stream."""
 
     start: dict[str, Any]  # the first line of the stream
-    # The logs of functions and of lines of code, in the order of their first entries, each with
-    # the records of its entries.
-    logs: Mapping[FunctionLog, Sequence[dict[str, Any]]]
+    # The logs of functions and of lines of code, in the order of their first entries. Here,
+    # `Entry.at` is in seconds since the epoch.
+    logs: Sequence[FunctionLog]
     cache: dict[str, Any] | None  # settings of JAX's persistent cache
     name: str = "p0"
     is_ended: bool = False  # whether the stream has an "end" line
@@ -216,7 +257,8 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
     """Return the process that wrote these records. Raises `ValueError` if they are not a stream."""
     start = records[0]
     if (start.get("event"), start.get("version")) != ("start", VERSION):
-        raise ValueError(f"{path} is not a stream of canonopt doctor, version {VERSION}")
+        text = f"{path} is not a stream of canonopt doctor, version {VERSION}"
+        raise ValueError(f"{text}. Write one with --streams FOLDER")
     found = collections.defaultdict[str, list[dict[str, Any]]](list)
     for record in records:
         found[record["event"]].append(record)
@@ -227,16 +269,20 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
     for record in counted:
         if "entry" in record:
             entries[record["function"]["number"]][record["entry"]["number"]] = record["entry"]
-    logs: dict[FunctionLog, list[dict[str, Any]]] = {}
+    calls = _calls(found["call"])
+    logs: list[FunctionLog] = []
     for number, function in functions.items():
-        moments = [*entries[number].values()]
-        more = {"is_line": function["kind"] == "line", "entries": [*map(_entry, moments)]}
-        logs[_made(FunctionLog, function | more)] = moments
+        log = _made(FunctionLog, function | {"is_line": function["kind"] == "line"})
+        for _, record in sorted(entries[number].items()):
+            entry = _made(Entry, record | {"call": calls.get(record["call"])})
+            entry.compare_with(e for e in log.entries if e.operation == entry.operation)
+            log.entries.append(entry)
+        logs.append(log)
     stale = {record["number"]: record for record in found["stale"]}
     return Process(
         start,
         # An inner function is written before the function that calls it, so sort by start.
-        dict(sorted(logs.items(), key=lambda found: [moment["time"] for moment in found[1][:1]])),
+        sorted(logs, key=lambda log: [entry.at for entry in log.entries[:1]]),
         counted[-1]["cache"] if counted else None,
         is_ended=bool(found["end"]),
         latest=max(record["time"] for record in records),
@@ -246,12 +292,26 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
     )
 
 
-def _entry(record: dict[str, Any]) -> Entry:
-    more: dict[str, Any] = {"call": None, "at": record["time"]}
-    if "changes" in record:
-        changes = (_made(Change, change) for change in record["changes"])
-        more["explanation"] = Cause.of(changes, record.get("note"))
-    return _made(Entry, record | more)
+def _calls(records: Sequence[dict[str, Any]]) -> dict[int, Call]:
+    """Return the calls, by number, but not those with leaves of which the facts are missing."""
+    facts = {int(n): leaf for record in records for n, leaf in record["new"].items()}
+    leaves: dict[int, Leaf] = {}
+    for number in sorted(facts):  # the parts of a leaf have smaller numbers
+        found = facts[number]
+        parts = {name: leaves[part] for name, part in found["parts"] if part in leaves}
+        stores = frozenset(found.get("stores", ()))
+        leaves[number] = _made(Leaf, found | {"parts": parts, "stores": stores})
+    calls: dict[int, Call] = {}
+    for record in records:
+        with contextlib.suppress(KeyError):
+            more = {
+                "leaves": {path: leaves[number] for path, number in record["leaves"]},
+                "at_default": frozenset(record.get("at_default", ())),
+                "caller": Caller(**record["caller"]),
+                "places": {(*place,): code for *place, code in record["places"]},
+            }
+            calls[record["number"]] = _made(Call, record | more)
+    return calls
 
 
 def _stale(record: dict[str, Any]) -> StaleRead:

@@ -5,6 +5,7 @@ compares the call with the most similar earlier call, and gives advice. Other su
 only the names below.
 """
 
+from .differences import differ as differ
 from .limits import assert_max_compiles as assert_max_compiles
 from .limits import assert_max_traces as assert_max_traces
 from .limits import no_recompiles as no_recompiles
@@ -19,8 +20,11 @@ from .log import CompileLog as CompileLog
 from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
 from .log import is_costly as is_costly
+from .records import Call as Call
+from .records import Caller as Caller
+from .records import Leaf as Leaf
 from .rules import Cause as Cause
-from .rules import Change as Change
+from .rules import explain as explain
 from .stale import ReadValue as ReadValue
 from .stale import StaleRead as StaleRead
 from .stale import StaleWatch as StaleWatch

@@ -660,6 +660,10 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
         yield Difference(FUNCTION, old.leaves[FUNCTION], new.leaves[FUNCTION], old, new)
 
 
+def differ(old: Call, new: Call) -> bool:
+    return any(differences(old, new))
+
+
 def _is_same(before: Leaf, after: Leaf, is_shared: bool) -> bool:
     digests = before.digest, after.digest
     if is_shared and before.is_static and after.is_static and None not in digests:

@@ -18,7 +18,7 @@ from .._jax_internals.watching import Compile
 from .._python_internals.callers import is_name_of_code, place_of
 from .._texts import aligned, compiles_text
 from ..errors import UnknownFunctionError
-from .differences import differences
+from .differences import differ
 from .records import FUNCTION, Call
 from .rules import CLEARED, HANDFUL, OTHERS, Cause, Change, explain, few
 from .stale import StaleRead
@@ -469,7 +469,7 @@ def _is_trace_of(traced: Entry, entry: Entry) -> bool:
     one, other = traced.call, entry.call
     if traced.compiled or one is other or one is None or other is None:
         return one is other and not traced.compiled
-    return _is_trial_of(traced, entry) or not any(differences(one, other))
+    return _is_trial_of(traced, entry) or not differ(one, other)
 
 
 class CompileLog:

@@ -77,6 +77,7 @@ from ..errors import ARRAY, INNER_JIT, Incomparable
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
 TRANSFORMS, CACHE, JIT = "<transforms>", "<cache>", f"{CONTEXT}jit"
+BY_ITSELF = "by itself"  # the text of a call without a transformation around it
 CLASS = ".__class__"  # ends the path to a node's class, recorded only for canonopt's jits
 
 
@@ -729,7 +730,7 @@ def call_of(
     flat = jtu.tree_leaves((args, kwargs))
     tracers = frozenset(type(x).__name__ for x in flat if isinstance(x, jax.core.Tracer))
     words = sorted(_TRANSFORMS.get(name, f"with {name}s") for name in tracers)
-    leaves[TRANSFORMS] = text_leaf(" and ".join(words) or "by itself", tracers)
+    leaves[TRANSFORMS] = text_leaf(" and ".join(words) or BY_ITSELF, tracers)
     return call
 
 

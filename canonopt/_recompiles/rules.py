@@ -13,7 +13,7 @@ import attrs
 
 from .._texts import times
 from .differences import Difference, listed, nearest
-from .records import CLASS, FUNCTION, GIVEN, TRANSFORMS, Call, is_inside
+from .records import BY_ITSELF, CLASS, FUNCTION, GIVEN, TRANSFORMS, Call, is_inside
 
 # --- causes ---------------------------------------------------------------------------------------
 
@@ -480,7 +480,7 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause:
     """Return the cause: how `new` differs from the nearest of `earlier`, which is not empty."""
     if found := nearest(new, earlier, wanted):
         return Cause.of(_change(d) for each in found for d in each.narrowed())
-    if not new.leaves[TRANSFORMS].token:
+    if new.leaves[TRANSFORMS].text == BY_ITSELF:
         return Cause(note=_NO_DIFFERENCE)
     # If a call is recorded while it is traced, there is no record of its function.
     if FUNCTION not in new.leaves:

@@ -5,7 +5,6 @@ import html
 import json
 import re
 import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,7 @@ from canonopt._doctor import forms
 from canonopt._recompiles import STAGES, Entry, FunctionLog
 
 from ..support.counting import fresh
-from ..support.doctor import HOSTILE, doctored, report_of, report_of_logs, run
+from ..support.doctor import HOSTILE, as_lines, doctored, records_of, report_of, report_of_logs, run
 
 AVOIDABLE = None  # has causes in place of a verdict
 ONCE = "No function was compiled more than once."
@@ -406,6 +405,12 @@ def evaluate(x):
     return x
 
 
+def saved(path, function):
+    """Save the stream of a process that calls a function, and return its path."""
+    path.write_text("".join(as_lines(records_of(function))))
+    return str(path)
+
+
 STEP, EVALUATE = (rf"{name} \(.*test_report.py:\d+\)" for name in ("step", "evaluate"))
 
 
@@ -414,8 +419,8 @@ STEP, EVALUATE = (rf"{name} \(.*test_report.py:\d+\)" for name in ("step", "eval
     [
         (trained(3), trained(3), "1 -> 1", ["No function has a new program in the second run."]),
         (trained(3, 4), trained(3), "2 -> 1", ["No function has a new program in the second run."]),
-        (trained(3, 8), trained(3, 9), "2 -> 2", [STEP, "  x: float32[8] -> float32[9]"]),
-        (trained(3), trained(3, n=2), "1 -> 1", [STEP, "  n: 1 -> 2"]),
+        (trained(3, 8), trained(3, 9), "2 -> 2", [STEP, "  x: shape: float32[8] -> float32[9]"]),
+        (trained(3), trained(3, n=2), "1 -> 1", [STEP, "  n: static value: 1 -> 2"]),
         (
             trained(3),
             trained(3, fits=3),
@@ -439,9 +444,7 @@ STEP, EVALUATE = (rf"{name} \(.*test_report.py:\d+\)" for name in ("step", "eval
     ],
 )
 def test_new_programs_have_what_differs(first, second, counts, expected, tmp_path, capsys):
-    paths = [str(tmp_path / name) for name in ("one.json", "two.json")]
-    for path, function in zip(paths, (first, second), strict=True):
-        Path(path).write_text(forms.as_json(report_of(function)))
+    paths = [saved(tmp_path / name, run) for name, run in (("one", first), ("two", second))]
     assert main(["doctor", "--compare", *paths]) == 0
     table, _, found = capsys.readouterr().out.partition("\n\n")
     assert re.search(rf"^  step +{counts} +{counts} +[\d.]+ -> [\d.]+$", table, re.M), table
@@ -452,15 +455,14 @@ def test_new_programs_have_what_differs(first, second, counts, expected, tmp_pat
 
 @pytest.mark.parametrize("first", [1, 2])
 def test_a_line_that_compiles_more_is_compared_by_its_count(first, tmp_path, capsys):
-    x, paths = jnp.ones(3), [str(tmp_path / name) for name in ("one.json", "two.json")]
+    x = jnp.ones(3)
 
     def run(count):
         for _ in range(count):
             jax.lax.cond(True, lambda x: x, lambda x: -x, x)
 
     run(1)  # JAX compiles something for itself, once in a process
-    for path, count in zip(paths, (first, 5), strict=True):
-        Path(path).write_text(forms.as_json(report_of(functools.partial(run, count))))
+    paths = [saved(tmp_path / f"{n}", functools.partial(run, n)) for n in (first, 5)]
     assert main(["doctor", "--compare", *paths]) == 0
     found = capsys.readouterr().out.partition("\n\n")[2].splitlines()
     assert re.fullmatch(r"(test_report.py:\d+) \(.*\1\)", found[0])
@@ -468,7 +470,6 @@ def test_a_line_that_compiles_more_is_compared_by_its_count(first, tmp_path, cap
 
 
 def test_functions_of_one_name_have_a_row_each(tmp_path, capsys):
-    path = tmp_path / "run.json"
-    path.write_text(forms.as_json(report_of(trained(others=[lambda x: x, lambda x: x + 1]))))
-    assert main(["doctor", "--compare", str(path), str(path)]) == 0
+    path = saved(tmp_path / "run", trained(others=[lambda x: x, lambda x: x + 1]))
+    assert main(["doctor", "--compare", path, path]) == 0
     assert re.findall("^  <lambda> +(.*?)  ", capsys.readouterr().out, re.M) == ["1 -> 1"] * 2

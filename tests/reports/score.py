@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import canonopt
-from canonopt._recompiles import Change
+from canonopt._recompiles.rules import Change
 
 from ..support.counting import line_marked
 from ..support.doctor import report_of

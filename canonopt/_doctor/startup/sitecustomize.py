@@ -13,7 +13,7 @@ import time
 
 FOLDER = "CANONOPT_DOCTOR_STREAMS"  # environment variable with the folder to write into
 TRY = "CANONOPT_DOCTOR_TRY"  # environment variable that puts canonopt's factories in Optax's place
-VERSION = 2  # version of the stream
+VERSION = 3  # version of the stream
 
 
 class Stream:
