@@ -400,6 +400,10 @@ loss = lambda mlp, x, y: jnp.mean((solve(lambda t, y, args: mlp(y), x[0]) - y[0]
 return train(jit, key, loss, eqx.nn.MLP(3, 3, 4, 1, key=key))
 ### returns sentinels, filter_jit
 return jit(lambda x: (x * 2, None, jnp.float32, jax.nn.relu, np.dtype("int8")))(make_data(key)[0])
+### a dead weak reference
+import weakref
+held = functools.partial(weakref.ref(set()))
+return jit(lambda x: x * 2 if held.func() is None else x)(make_data(key)[0])
 ### flax linen
 model = Linear()
 loss = lambda params, x, y: jnp.mean((model.apply(params, x) - y) ** 2)

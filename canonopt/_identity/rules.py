@@ -9,6 +9,7 @@ import pathlib
 import re
 import types
 import typing
+import weakref
 from collections.abc import Callable, Iterable
 from math import copysign
 from typing import Any
@@ -406,6 +407,13 @@ def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add_all(_PARTS[type(value)](value), fixed(mode))
 
 
+def read_weak_reference(reader: Reader, value: weakref.ref[Any], mode: Mode) -> None:
+    if value() is not None:
+        reader.stop(value)
+    elif not reader.was_seen(value, mode):
+        reader.out.append(weakref.ref)  # it stays dead
+
+
 def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
     """Read a value that JAX compares by value: a device, mesh, sharding or partition spec."""
     reader.out += (type(value), value)
@@ -611,6 +619,7 @@ RULES: dict[type, Rule] = {
     # A C method that receives its defining class has this type, which has no public name.
     type(re.compile("").search): read_builtin,
     types.MethodWrapperType: read_builtin,
+    weakref.ref: read_weak_reference,
     types.MethodDescriptorType: read_descriptor,
     types.WrapperDescriptorType: read_descriptor,
     types.ClassMethodDescriptorType: read_descriptor,
