@@ -106,6 +106,8 @@ def draw(path, rates, found):
     for (name, accuracies), style in zip(found.items(), ("-", "o", "x"), strict=True):
         axes.plot(rates, accuracies, style, label=name, markersize=5, fillstyle="none")
     axes.set(xscale="log", xlabel="learning rate", ylabel="held-out accuracy", ylim=(0, 1))
+    ticks = ["0.00001", "0.0001", "0.001", "0.01", "0.1", "1"]
+    axes.set_xticks([*map(float, ticks)], ticks)
     axes.grid(alpha=0.3)
     figure.legend(loc="outside lower center")
     figure.savefig(path, dpi=80)

@@ -126,6 +126,14 @@ def amount(value: float, unit: str) -> str:
 # --- plots --------------------------------------------------------------------------------------
 
 
+def tick(value: float, unit: str) -> str:
+    """Return the label of a tick: a plain number, and a unit in which it is short."""
+    units = {"MB": 1e6} if unit == "bytes" else {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+    # A power of ten that a locator computes may be a bit smaller than the exact one.
+    name = next((name for name, size in units.items() if value > 0.99 * size), [*units][-1])
+    return f"{value / units[name]:g} {name}"
+
+
 def picture(part: dict[str, Any], scheme: str) -> str:
     words = part["title"].lower().replace(",", "").split()
     return f"{NAME}-{'-'.join(words)}-{scheme}.svg"
@@ -158,11 +166,12 @@ def _draw_lines(axes: Any, part: dict[str, Any]) -> None:
         axes.plot(xs, [p["median"] for p in points], "o-", label=name, color=colour, markersize=4)
         low, high = ([point[key] for point in points] for key in ("low", "high"))
         axes.fill_between(xs, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel=part["x"], ylabel=part["y"], xscale="log")
+    axes.set(xlabel=part["x"], ylabel="memory" if part["y"] == "bytes" else "time", xscale="log")
     axes.set_xticks(xs, [f"{x:,}" for x in xs], minor=False)
     axes.minorticks_off()
     # Memory may shrink, and a negative number has no logarithm.
     axes.set_yscale("linear" if part["y"] == "bytes" else "log")
+    axes.yaxis.set_major_formatter(lambda value, _: tick(value, part["y"]))
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
 
