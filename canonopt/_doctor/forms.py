@@ -20,6 +20,14 @@ _MAX_TOLD = 10  # maximum number of functions below the table
 _MAX_SHOWN = 8  # maximum number shown: differences of a program, and programs of a function
 # How to format the numbers that `as_comparison` shows.
 _COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
+# The page of `as_html`. Long lines are folded, to be read on a phone.
+_PAGE = """\
+<!DOCTYPE html>
+<meta charset="UTF-8"><meta name="viewport" content="width=device-width">
+<title>canonopt doctor</title><style>{stylesheet}
+pre {{ font: 12px monospace; white-space: pre-wrap; overflow-wrap: anywhere;
+}}</style><pre>{code}</pre>
+"""
 
 _Dict: TypeAlias = Mapping[str, Any]
 _Line: TypeAlias = tuple[str, str]  # a text and its style in rich
@@ -42,7 +50,7 @@ def as_colored_text(report: _Dict) -> str:
 
 def as_html(report: _Dict) -> str:
     """Return the whole report as one HTML page. Raises `ImportError` if rich is missing."""
-    return _printed(report, is_whole=True, record=True, width=200).export_html()
+    return _printed(report, is_whole=True, record=True, width=200).export_html(code_format=_PAGE)
 
 
 def _printed(report: _Dict, is_whole: bool, **options: Any) -> Any:

@@ -336,6 +336,8 @@ def test_nothing_gets_into_the_page_unescaped(hostile):
     text = forms.as_html(hostile)
     assert HOSTILE not in text and html.unescape(text).count(HOSTILE) > 5
     assert not re.search(r"<script|<link|src=|url\(|@import", text)  # it needs no other file
+    for needed_by_a_phone in ("width=device-width", "white-space: pre-wrap", "anywhere"):
+        assert needed_by_a_phone in text
     shown = html.unescape(re.sub("<[^>]*>", "", text))
     assert forms.as_text(hostile).split() == shown.partition("\n}")[2].split()
 
