@@ -171,12 +171,15 @@ so the next call is the same program: {same} of {len(cells)}. The model and the 
 random keys stay on the device. `tox -e accelerators` compiles all of it again."""
     ]
     for target, (title, _) in TARGETS.items():
-        parts += ["", f"### {title}", "", f"| optimizer | {' | '.join(PLACEMENTS)} |"]
+        summary = f"<summary>{len(OPTIMIZERS)} optimizers</summary>"
+        parts += ["", f"### {title}", "", f'<details markdown="1">{summary}', ""]
+        parts.append(f"| optimizer | {' | '.join(PLACEMENTS)} |")
         parts.append("| --- |" + " :-: |" * len(PLACEMENTS))
         for name in OPTIMIZERS:
             row = [cells[target, name, placement] for placement in PLACEMENTS]
             dots = [text if text == SAME else OTHER for text in row]
             parts.append(f"| `{name}` | {' | '.join(dots)} |")
+        parts += ["", "</details>"]
     others = {key: text for key, text in cells.items() if text != SAME}
     if others:
         parts += ["", "Where something differs:", ""]

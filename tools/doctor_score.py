@@ -18,13 +18,15 @@ from tests.reports import MISSED, SCRIPTS
 from tests.reports.score import Score, score
 
 PAGE = Path(__file__).parents[1] / "docs" / "doctor-score.md"
+# Folded, so that the page can be read from top to bottom.
+_FOLD = '<details markdown="1"><summary>{count} scripts</summary>\n\n{table}\n\n</details>\n'
 _MEASURED_WITH = ("jax", "equinox", "optax", "flax", "diffrax")
 
 _TEXT = """\
 # How often the doctor is right
 
-{reports} small scripts that recompile as public reports say, and {fine} that are as they should be:
-what `canonopt doctor` says of each is compared with the truth. Measured with
+{reports} small scripts that recompile as public reports say, and {fine} without avoidable
+recompiles: what `canonopt doctor` says of each is compared with the truth. Measured with
 {versions};
 `python -m tools.doctor_score` measures anew. The scripts are in `tests/reports`, each with the link
 to its report. Reports on NumPyro, Orbax and others that use JAX are written with the same pattern
@@ -79,10 +81,7 @@ script has.
 
 The doctor finds no fault with any of these, and `--fail-on-recompile` exits with status 0.
 
-| script | traces/compiles |
-| --- | --- |
-{fine_rows}
-"""
+{fine_rows}"""
 
 
 def page(scores: Sequence[Score]) -> str:
@@ -100,7 +99,10 @@ def page(scores: Sequence[Score]) -> str:
         packages="\n".join(_package_row(*item) for item in [*by_package.items(), ("all", found)]),
         missed="\n".join(f"- {name}: {why}" for name, why in MISSED.items()) or "None of these.",
         sections="\n".join(sections),
-        fine_rows="\n".join(f"| {_name(each)} | {_truth(each)} |" for each in fine),
+        fine_rows=_folded(
+            "| script | traces/compiles |\n| --- | --- |",
+            [f"| {_name(each)} | {_truth(each)} |" for each in fine],
+        ),
     )
 
 
@@ -132,9 +134,13 @@ def _package_row(name: str, scores: Sequence[Score]) -> str:
 
 
 def _section(name: str, scores: Sequence[Score]) -> str:
-    rows = "\n".join(map(row, scores))
     header = "| script | traces/compiles | count | path | cause | cured |"
-    return f"### {name}\n\n{header}\n| --- | --- | --- | --- | --- | --- |\n{rows}\n"
+    header += "\n| --- | --- | --- | --- | --- | --- |"
+    return f"### {name}\n\n{_folded(header, [*map(row, scores)])}"
+
+
+def _folded(header: str, rows: Sequence[str]) -> str:
+    return _FOLD.format(count=len(rows), table="\n".join([header, *rows]))
 
 
 def row(found: Score) -> str:
