@@ -488,7 +488,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
         # Dtypes with fields, and the dtypes of `ml_dtypes`, have the `str` of raw bytes.
         dtype = (value.dtype.str, repr(value.dtype))
         reader.out += (np.ndarray, *dtype, value.shape, value.flags.writeable)
-        # While a program with the array lives, JAX keeps using the constant made from the array.
+        # JAX reuses its copy while a program has it: see docs/upstream/jax-numpy-constants.md.
         reader.add_identity(value, None if mode == "live" else errors.ARRAY)
         reader.reading.can_change = reader.reading.reads_data = True
         reader.out.append(value.tobytes())

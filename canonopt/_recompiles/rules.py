@@ -446,7 +446,7 @@ def _placed(d: Difference) -> str:
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:
         return ""
-    # In JAX 0.8 to 0.12, `device_put` to a device raises if the memory kind has to change.
+    # It raises in JAX 0.8 to 0.12: github.com/jax-ml/jax/blob/jax-v0.10.2/jax/_src/dispatch.py#L549
     if ".devices()[" in place and d.before.memory_kind != d.after.memory_kind:
         return ""
     # Only arrays can be put on a device.
