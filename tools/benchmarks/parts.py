@@ -48,8 +48,7 @@ def _add(lines: dict[str, list[Point]], found: dict[str, Point]) -> None:
 def building(size: Size) -> Part:
     text = """\
 Seconds to build a chain of this many clips and one `adam`. "New" has a configuration at each call
-that was not built before, "dynamic" the learning rate as `canonopt.dynamic`. A user builds an
-optimizer once in a trial, so these are microseconds of a run."""
+that was not built before, "dynamic" the learning rate as `canonopt.dynamic`."""
     lines: dict[str, list[Point]] = {}
     for length in size.lengths:
         _add(lines, compare(length, _ways_to_build(length), 1, size.rounds * 2))
@@ -171,8 +170,8 @@ program, so what differs is the way into it and out of it."""
 
 def dispatch_deep(size: Size) -> Part:
     text = """\
-The same with Equinox modules: blocks four deep, of four arrays, a function and a static field each.
-`jax.jit` on the flat list of arrays is what there is to compute, and no more."""
+The same with Equinox modules: blocks four deep, of four arrays, a function and a static
+field each."""
     return _dispatch(_deep, "A call, with nested modules", text, size)
 
 
@@ -181,8 +180,8 @@ The same with Equinox modules: blocks four deep, of four arrays, a function and 
 
 def counting(size: Size) -> Part:
     text = """\
-A cached call of a jitted function that is watched. chex and Equinox count in the Python body, which
-runs once. So does canonopt, and it counts compiles without a trace too."""
+A cached call of a jitted function that is watched. canonopt counts compiles without
+a trace too."""
     lines: dict[str, list[Point]] = {}
     for leaves in size.leaves[:-1]:
         _add(lines, compare(leaves, _ways_to_count(_flat(leaves)), size.repeats, size.rounds))
@@ -236,7 +235,7 @@ _IMPORTS = {
 
 def importing(size: Size) -> Part:
     text = """\
-Seconds of the processor to import. What a program does not use is not imported."""
+Seconds of the processor to import."""
     values: dict[str, list[float]] = {name: [] for name in _IMPORTS}
     names = [*_IMPORTS]
     for turn in range(size.rounds + 1):
