@@ -186,8 +186,8 @@ class _FilterJitted(eqx.Module):
             calls = function.calls_of(rest.static)
         except TypeError as error:
             raise _unhashable(error) from error
-        calls.end_sharing(self.__wrapped__, args, kwargs)
-        return Lowered(function.plain.lower(kept, donated, rest), self)
+        lowered = calls.staged("lower", _Call(function, self.__wrapped__, rest), kept, donated)
+        return Lowered(lowered, self, rest if len(lowered.args_info[0]) == 2 else None)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else eqx.Partial(self, instance)
@@ -210,13 +210,14 @@ class Lowered:
 
     lowered: jax.stages.Lowered
     _jitted: _FilterJitted
+    _rest: Any  # the static rest if `lowered` does not take it, else None
 
     def as_text(self) -> str:
         return self.lowered.as_text()
 
     def compile(self, /, compiler_options: dict[str, str | bool] | None = None) -> "Compiled":
         compiled = self.lowered.compile(compiler_options=compiler_options)
-        return Compiled(compiled, self._jitted)
+        return Compiled(compiled, self._jitted, self._rest)
 
 
 @attrs.frozen(eq=False)
@@ -225,10 +226,12 @@ class Compiled:
 
     compiled: jax.stages.Compiled
     _jitted: _FilterJitted
+    _rest: Any
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         function, fun = self._jitted._function, self._jitted.__wrapped__  # noqa: SLF001
-        _, arrays, output = self.compiled(*function.split(fun, args, kwargs))
+        given = function.split(fun, args, kwargs)
+        _, arrays, output = self.compiled(*(given[:2] if given[2] == self._rest else given))
         return output.build(arrays)
 
 

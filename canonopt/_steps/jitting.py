@@ -43,18 +43,13 @@ class JittedFunction(Generic[P, T]):
     # --- the methods of `jax.jit` ---------------------------------------------------------------
 
     def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Lowered:
-        return self._made_plain(args, kwargs).lower(*args, **kwargs)
+        return self._canonopt.calls.staged("lower", self._canonopt, *args, **kwargs)
 
     def trace(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Traced:
-        return self._made_plain(args, kwargs).trace(*args, **kwargs)
+        return self._canonopt.calls.staged("trace", self._canonopt, *args, **kwargs)
 
     def eval_shape(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        return self._made_plain(args, kwargs).eval_shape(*args, **kwargs)
-
-    def _made_plain(self, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Return the result of `jax.jit`, and let it run each later call that has no program."""
-        self._canonopt.calls.end_sharing(self._canonopt.fn, args, kwargs)
-        return self._canonopt.plain
+        return self._canonopt.calls.staged("eval_shape", self._canonopt, *args, **kwargs)
 
     def clear_cache(self) -> None:
         """Forget the programs of this function, so that it is traced again."""
@@ -140,7 +135,7 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     - `options`: the options of `jax.jit`.
 
     **Returns:** a function like those of `jax.jit`, with the methods `lower`, `trace`, `eval_shape`
-    and `clear_cache`. Calling one of them ends the sharing: later calls act as with `jax.jit`.
+    and `clear_cache`. Calling one may end the sharing: later calls then act as with `jax.jit`.
 
     **Raises:** the errors of `jax.jit`, and `DeletedArrayError` if a captured array was deleted or
     donated, since the program holds no copy of the array.

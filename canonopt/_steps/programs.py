@@ -8,6 +8,7 @@ captured arrays as an argument. A program has one trace, so a function gets the 
 only by this lookup. A function that cannot be compared with others runs as under `jax.jit`.
 """
 
+import contextlib
 import functools
 import operator
 import threading
@@ -77,6 +78,7 @@ class Program:
     bytes = 0  # the size of its constants
     inside: tuple[int, ...]  # indices in `Reading.objects`, as `traced_inside` returns them
     template: Any  # the structure of its output, as `template_of` returns it
+    is_whole: bool  # whether its output is the function's own result, for all that share it
 
     def __init__(self, jitted: FunctionToJit, structure: Any, pinned: list[Any]) -> None:
         mark = self.mark = object()
@@ -104,7 +106,9 @@ class Program:
             except TypeError:
                 return result  # JAX refuses the leaf, with an error that says where it is
             tracing.output = output
-            return result if returns_tree else leaves
+            template = tracing.template = template_of(output, tracing.reading.objects)
+            # JAX keeps the tree of the output alive, and with it the objects in slots.
+            return result if returns_tree or template is output else leaves
 
         # Reports call these two functions.
         vars(call)["__canonical_call__"] = _users_call
@@ -161,6 +165,7 @@ class _Tracing:
     jitted: FunctionToJit
     reading: Reading
     output: Any = None  # the structure of the function's result
+    template: Any = None  # of `output`
     copy: Any = None
 
 
@@ -205,7 +210,7 @@ class _Use:
         finally:
             _thread.jitted = outer
         leaves = jtu.tree_leaves(result) if self.program.returns_tree else result
-        return self.output.unflatten(leaves)
+        return result if self.program.is_whole else self.output.unflatten(leaves)
 
 
 _UNTRACED: Any = object()
@@ -357,10 +362,17 @@ class Calls:
                 return jitted.plain.trace(*args, *jitted.beside).jaxpr
             return use.program.call.trace(*args, **use.captured).jaxpr
 
-    def end_sharing(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Let `jax.jit`, which is about to trace `fn`, run each later call that has no program."""
-        note_calls(read_call(fn, (*args, *kwargs.values())))
+    def staged(self, how: str, jitted: FunctionToJit, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of `jax.jit`: of a program that acts as the function, else of `plain`."""
+        with contextlib.suppress(TypeError, ValueError, NotTraced), unwatched():
+            use = self._by_kind.get(_kind_of(jitted, args, kwargs))
+            if use is not None and use.program.is_whole and not use.captured:
+                return getattr(use.program.call, how)(*args, **kwargs)
+        note_calls(read_call(jitted.fn, (*args, *jitted.beside, *kwargs.values())))
+        if not self.is_plain:  # otherwise, the reason is noted
+            note_not_shared(jitted.fn, _STAGED)
         self.is_plain = True
+        return getattr(jitted.plain, how)(*args, *jitted.beside, **kwargs)
 
     def __len__(self) -> int:
         return len(self._by_kind)
@@ -447,7 +459,8 @@ def _trace(
         _thread.tracing, _thread.jitted = None, outer
     program.bytes, kept, places = kept_by(traced.jaxpr)
     program.inside = traced_inside(places, reading)
-    template = template_of(tracing.output, reading.objects)
+    template = tracing.template
+    program.is_whole = template is tracing.output
     after = read_call(fn, beside, before=reading)
     # A trace may put an equal object in the place of the earlier one: `self.cache = {}`.
     is_same = after.key == reading.key and all(map(operator.is_, after.objects, reading.objects))
@@ -471,6 +484,7 @@ def _trace(
 
 # `Copy` raises these errors: the last two if another thread changes an object meanwhile.
 _UNCOPIED = (TypeError, RecursionError, ValueError, RuntimeError)
+_STAGED = "it was lowered or traced by hand. Call it first and capture no array, or make it once."
 _WHOLE = (
     "it captures an array in an object that canonopt cannot copy, or may call isinstance "
     "with a class that treats tracers and arrays differently. Pass the array as an argument."

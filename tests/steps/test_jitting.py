@@ -413,6 +413,16 @@ def test_what_is_lowered_by_hand_compiles_once():
 
 
 @BOTH
+def test_what_is_lowered_after_a_call_compiles_once(jit):
+    with canonopt.compile_log() as log:
+        (step := jit(lambda x, n: {"x": x * n}))(x, 3)
+        compiled = step.lower(x, 3).compile()
+    assert (log["<lambda>"].traces, log["<lambda>"].compiles, compiled(x, 3)["x"]) == (1, 1, 6)
+    with pytest.raises(TypeError):
+        compiled(x, "3")
+
+
+@BOTH
 def test_a_result_that_brings_the_mesh_of_a_captured_array_is_no_new_trace(jit):
     sharding = NamedSharding(Mesh(jax.devices(), ("data",)), P("data"))
     data = jax.device_put(xs, sharding)
