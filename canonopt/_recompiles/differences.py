@@ -476,8 +476,8 @@ class Difference(Part):
     @property
     def is_jitted_elsewhere(self) -> bool:
         """Return True if a library jits the function, JAX jits a wrapper, or `.lower()` is used."""
-        new = self.new
-        return bool(new.caller.package or new.wrapper or new.is_lowered)
+        new, is_ours = self.new, self.new.jit.startswith("canonopt.")
+        return bool(new.caller.package or new.wrapper or (new.is_lowered and not is_ours))
 
     @property
     def may_take_our_jit(self) -> bool:

@@ -706,6 +706,16 @@ def make():
     return OURS(lambda x: x if x.ndim else step(x))
 for _ in range(2): make()(jnp.ones(2))
 = may import colorsys_of_this_test, which is not loaded. Import it at the top of the module
+### an inner jit with an old trace
+def make(jit, config):
+    (inner := jit(lambda x: x * config["rate"]))(jnp.ones(2)), config.update(rate=2.0)
+    return OURS(lambda x: inner(x) + 1)
+for jit in (jax.jit, jax.jit, OURS, OURS): make(jit, {"rate": 1.0})(jnp.ones(2))
+= function make.<locals>.<lambda>, may run an old trace
+= JAX still uses the old trace
+### a step that is lowered in each fit
+for _ in range(2): (step := OURS(lambda x: x)).lower(jnp.ones(2)), step(jnp.ones(2))
+= hint: the function itself is new each time: it was lowered or traced by hand
 ### a step of nnx that is made again
 for _ in range(2):
     nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
