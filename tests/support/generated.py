@@ -15,8 +15,8 @@ from unittest import mock
 
 Random = random.Random
 HEAD = """\
-import attrs, collections, contextvars, dataclasses, enum, functools, itertools, os, sys, types
-import typing, warnings
+import attrs, collections, contextvars, copy, dataclasses, enum, functools, itertools, os, pathlib
+import sys, tempfile, types, typing, warnings
 import equinox as eqx, jax, jax.numpy as jnp, numpy as np, optax
 import canonopt"""
 

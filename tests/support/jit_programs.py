@@ -188,6 +188,12 @@ LOCALS = [
         "jax.random.key_data(jax.random.key(3)).sum(); jax.random.randint({n}_key, (), 0, 9)",
         "{n}_key = jax.random.key(4); {n}_key = {n}_key.copy()",
     ),
+    (
+        "{n}_file = pathlib.Path(tempfile.mkdtemp(), 'n')\n_ = {n}_file.write_text('{u}')",
+        "{n} = {n}_file",
+        "len({n}.read_text()); len(open({n}_file.as_posix()).read()); len(open({n}).read())",
+        "{n}_file.write_text('{v}'); {n}_file.write_text('')",
+    ),
 ]
 
 
@@ -204,6 +210,7 @@ EFFECTS = [
     ("{n} = [1.0]", "{n}.append(2.0)", "sum({n}); len({n})", "{n}.append(1.0); {n} = [3.0]"),
     ("{n} = {{'n': 1}}", "{n}['n'] += 1", "{n}['n']", "{n}['n'] = 5; {n} = {{'n': 1}}"),
     ("{n} = itertools.count(1)", "{n}_now = next({n})", "{n}_now", "{n} = itertools.count(2)"),
+    ("np.random.seed(1)", "{n} = np.random.randint(9)", "{n}", "np.random.seed(2)"),
     (
         "{n}_rate = {u}\n@functools.cache\ndef {n}(k):\n    return k * {n}_rate",
         "pass",
@@ -235,6 +242,8 @@ y = y * (2 if isinstance({r}, float) else 3)
 y = jax.vmap(lambda z: z * {r}, axis_size=2, in_axes=None)(y)
 y = jax.grad(lambda z: jnp.sum(z * {r}))(y)
 y = functools.partial(jnp.add, {r})(y)
+y = jax.custom_batching.custom_vmap(lambda z: z * {r})(y)
+y = y + np.array_equal(np.asarray({r}), 2.0)
 y = (y * {r}, y)[{r} is {r}]""".splitlines()
 
 # JAX caches the traces of these functions by `inner`, a function that the body captures.
@@ -347,6 +356,8 @@ CALLS = [
     *["note({f}, {args})"] * 10,
     "note(lambda: jax.jit(lambda x: {f}({args}))({x}))",
     "note(lambda: jit(lambda x: {f}({args}))({x}))",
+    "note(copy.deepcopy({f}), {args})",
+    "note(lambda: (lambda *a: {f}.lower(*a).compile()(*a))({args}))",
     "note(lambda: jax.lax.scan(lambda c, x: (c + 1, {f}({args})), 0, jnp.arange(2.0))[1])",
     "with {setting}:\n    note({f}, {args})",
 ]
@@ -428,6 +439,9 @@ class _Writer:
         returned = ["y", "y", "y, x", "dict(y=y)"] + ["y, p", "p, y"] * (
             self.table in (TREES, FILTERED) or (self.is_filter and self.table == STATIC)
         )
+        returned += ["y, held", "held, lambda: y"] * self.is_filter
+        self.cells.append("class Held: pass\nheld_count = itertools.count()")
+        local += ["held = Held()", "held.number = next(held_count)"]
         lines.append(f"return {random.choice(returned)}")
         head = f"def step(x{', p' if self.table else ''}):"
         default = random.random() < 0.2
