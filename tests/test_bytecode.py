@@ -17,6 +17,7 @@ import pytest
 
 from canonopt._identity import read, read_call
 from canonopt._python_internals.bytecode import facts_of, key_of
+from canonopt._python_internals.libraries import impure_name
 
 alias, chain, clock, as_text = np.random, np, time.time, str
 config, table, path = [1.0], {"x": 1.0}, Path("settings")
@@ -65,6 +66,13 @@ def test_what_is_impure_is_not_compared(body):
     assert not read((function(body),)).is_comparable
 
 
+# They read files, so all of their names are impure. None of them has to be installed.
+@pytest.mark.parametrize("package", ["etils", "fsspec", "joblib", "tensorstore", "toml"])
+def test_packages_of_which_all_is_impure(package):
+    load = eval("lambda path: path", {"__name__": f"{package}.files"})
+    assert impure_name(load) == f"{package}.files.<lambda>"
+
+
 def test_a_module_is_compared_by_identity_in_any_case():
     assert read((function("x is chain"),)).is_comparable
 
@@ -81,6 +89,7 @@ operator.setitem(config, 0, x)
 setattr(config, "x", x)
 f"{x}"
 str(x)
+assert str(x) != "[1. 1. 1.]"; return x
 builtins.str(x)
 getattr(builtins, "repr")(x)
 print(x)

@@ -399,7 +399,10 @@ return repeat(step, *eqx.nn.make_with_state(make)(), data=make_data(key))
 loss = lambda mlp, x, y: jnp.mean((solve(lambda t, y, args: mlp(y), x[0]) - y[0]) ** 2)
 return train(jit, key, loss, eqx.nn.MLP(3, 3, 4, 1, key=key))
 ### returns sentinels, filter_jit
-return jit(lambda x: (x * 2, None, jnp.float32, jax.nn.relu, np.dtype("int8")))(make_data(key)[0])
+spec, x = jax.sharding.PartitionSpec("data"), make_data(key)[0]
+result = jit(lambda x: (x * 2, spec, None, jnp.float32, jax.nn.relu, np.dtype("int8")))(x)
+assert result[1] is spec
+return result
 ### a dead weak reference
 import weakref
 held = functools.partial(weakref.ref(set()))

@@ -420,6 +420,8 @@ def test_it_warns_if_and_only_if_something_is_traced_or_compiled(call):
     traced = len(runs) * (call is not CALLS["disabled jit"])
     assert bool(caught) == ((max(traced, 1), all_compiles()) != before)
     assert {w.category for w in caught} <= {RecompileWarning}
+    if call is CALLS["another shape"]:
+        assert len(caught) == 1  # for the trace, and not again for its compile
     found = [*log.functions, *log.helpers]
     assert bool(found) == bool(caught)
     compiled = all_compiles() - before[1]
@@ -588,6 +590,14 @@ def test_a_line_may_have_several_shapes_in_the_warmup():
                 jax.lax.scan(lambda c, x: (c + x, x), 0.0, X)
     hint = "hint: put canonopt.jit around the whole computation (filter_jit if it takes functions)"
     assert hint in str(caught.value)
+
+
+def test_what_an_outer_program_traces_is_in_the_warmup():
+    inner = jax.jit(fresh()[0])
+    with canonopt.no_recompiles(warmup=1):
+        jax.jit(lambda x: inner(x) * 2)(ones(1))
+        jax.jit(lambda x: inner(x) * 3)(ones(2))
+        inner(ones(3))
 
 
 def test_an_expected_gradient_is_in_the_warmup():

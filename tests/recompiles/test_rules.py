@@ -258,6 +258,11 @@ def fit(init, update): return JIT(lambda x: update(x, init(x))[0])(1.0)
 [fit(*canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
 = Or capture the optimizer, not its update, in a local variable, and write canonopt.dynamic(number)
 =| for numbers that change. Then canonopt.
+### a number beside the update of a dynamic optimizer
+def fit(a, init, update): return JIT(lambda x: a * update(x, init(x))[0])(1.0)
+[fit(rate, *canonopt.sgd(canonopt.dynamic(rate))) for rate in (0.1, 0.2, 0.3)]
+= with captured variable 'a' 0.1 -> function
+= and pass what differs in it as an argument\n
 ### arrays in a global
 model = types.SimpleNamespace(sizes=[16, 8])
 def fit(optim):

@@ -72,6 +72,13 @@ on_host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinne
 momentum = jax.device_put(ones, on_host)
 for _ in range(2):
     momentum = step(momentum)  # here
+### an array that is on a device only at first
+# write: batch = jax.device_put(batch, jax.devices()[0])
+# hint: put x in one place before the first call: by jax.device_put with one sharding, or \
+eqx.filter_shard for a model
+step = jax.jit(lambda x: x * 2)
+for batch in (jax.device_put(ones, jax.devices()[0]), ones):
+    results.append(step(batch))  # here
 ### a model with a function, on another device
 # write: net = eqx.filter_shard(net, jax.devices()[0])
 # hint: put model in one place before the first call: by jax.device_put with one sharding, or \

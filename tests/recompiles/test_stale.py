@@ -434,6 +434,12 @@ step(X), jax.grad(step)(X)
 mode.epoch = 2
 step(X)
 = len(reports) == 0
+### a trace that fails is no call
+state = types.SimpleNamespace(scale=None)
+step = jax.jit(lambda x: x * state.scale)
+with pytest.raises(TypeError): step(X)
+for state.scale in (1.0, 2.0): step(X)
+= [report.since for report in reports] == [2]
 ### what stands in the place of an array is shown
 state = types.SimpleNamespace(mask=np.zeros(3))
 step = jax.jit(lambda x: x if state.mask is None else x * state.mask)

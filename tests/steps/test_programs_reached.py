@@ -381,10 +381,11 @@ class Rated(flax.nnx.Param):
 ~ rate = 2.0
 ~ Rated.on_get_value = lambda self, value: value + 5.0
 ### switches and files of libraries
-import absl.logging, attr, chex, flax.nnx, tempfile
+import absl.logging, attr, chex, flax.nnx, joblib, tempfile
 from etils import epath
 path = epath.Path(tempfile.mkdtemp()) / "rate"
 _ = path.write_text("2.0")
+saved = joblib.dump(2.0, path.parent / "saved")[0]
 formatter = {"float": lambda value: "a"}
 def sized(value): return len(str(np.array([value])))
 -> x * attempt(chex.assert_equal, 1, 2).__class__.__name__.__len__()
@@ -394,12 +395,14 @@ def sized(value): return len(str(np.array([value])))
 -> x * sized(1.5)
 -> x * np.getbufsize()
 -> x * float(path.read_text())
+-> x * joblib.load(saved)
 ~ chex.disable_asserts()
 ~ absl.logging.set_verbosity(1)
 ~ attr.validators.set_disabled(True)
 ~ np.set_printoptions(formatter=formatter)
 ~ formatter["float"] = lambda value: "aa"; np.set_printoptions(formatter=formatter)
 ~ path.write_text("3.0")
+~ joblib.dump(3.0, saved)
 class Handler:
     def __reduce_ex__(self, protocol): raise TypeError("a handler with a lock is not copied")
     def write(self, text): ...
