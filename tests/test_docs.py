@@ -185,6 +185,124 @@ def test_docstrings(name, restored_caches):
         _run_examples(found[docstring])
 
 
+# --- what the pages tell a reader to write ------------------------------------------------------
+
+
+def _told():
+    """The `write:` lines, the cells of README's table, and the calls in the words of recipes.
+
+    Those in the cells of `docs/explanations.md` are run by `tests/recompiles/test_differences.py`.
+    """
+    texts = {page: page.read_text("utf-8") for page in PAGES}
+    found = re.findall(r"^ *write: (.*)$", "\n".join(texts.values()), re.MULTILINE)
+    table = texts[PAGES[0]].partition("| what you see | what to write |")[2].partition("\n\n")[0]
+    cells = [row.split(" | ")[1] for row in table.splitlines()[2:]]
+    words = re.findall(r"`canonopt\.[^`]*\)`", texts[ROOT / "docs" / "recipes.md"])
+    return {*found, *re.findall(r"`(.*?)`", " ".join([*cells, *words]))}
+
+
+SETUP = """\
+import canonopt, equinox as eqx, jax, jax.numpy as jnp, optax
+from flax import nnx
+from flax.training.train_state import TrainState
+x = y = jnp.ones(3)
+def loss_fn(model, x, y): return jnp.sum((model * x - y) ** 2)
+@eqx.filter_jit
+def step(optim, params=x): return optim.update(params, optim.init(params), params)[0]
+"""
+# What a program has in place of HERE: at first, if anything, and as it is told.
+PROGRAMS = """
+### import optax | import canonopt as optax
+HERE
+for _ in range(2): step(optax.adam(1e-3))
+### optax.adam(1e-3) | canonopt.adam(1e-3)
+for _ in range(2): step(HERE)
+### canonopt.adam(lr) | canonopt.adam(canonopt.dynamic(lr))
+for lr in (1e-2, 1e-3): step(HERE)
+### None | nnx.Optimizer
+@nnx.jit
+def step(optimizer, grads): optimizer.update(nnx.Linear(3, 3, rngs=nnx.Rngs(0)), grads)
+for _ in range(2):
+    model = nnx.Linear(3, 3, rngs=nnx.Rngs(0))
+    step(HERE(model, canonopt.adam(1e-3), wrt=nnx.Param), nnx.state(model, nnx.Param))
+### None | TrainState
+@jax.jit
+def step(state): return state.apply_gradients(grads=state.params)
+for _ in range(2): step(HERE.create(apply_fn=len, params={"w": x}, tx=canonopt.adam(1e-3)))
+### optim.init(model) | canonopt.init_like_grads(model, loss_fn, x, y, optim=optim)
+model, optim = jax.device_put(x, jax.devices()[0]), canonopt.adam(1e-3)
+@jax.jit
+def step(model, state):
+    updates, state = optim.update(jax.grad(loss_fn)(model, x, y), state)
+    return optax.apply_updates(model, updates), state
+state = HERE
+for _ in range(2): model, state = step(model, state)
+### eqx.apply_updates(model, updates) | canonopt.apply_updates(model, updates)
+model, updates = x.astype(jnp.bfloat16), x
+@jax.jit
+def step(model): return HERE
+for _ in range(2): model = step(model)
+### jax.jit | canonopt.jit in place of jax.jit | @canonopt.jit | @canonopt.filter_jit
+for _ in range(2):
+    @HERE
+    def step(x): return x * 2
+    step(x)
+### 0 | model = canonopt.canonicalize(model) | model = optax.canonicalize(model)
+import canonopt as optax
+@eqx.filter_jit
+def step(model): return model(x)
+for _ in range(2):
+    model = eqx.nn.MLP(3, 3, 4, 1, lambda x: x * 2, key=jax.random.key(0))
+    HERE
+    step(model)
+### 0 | optim = canonopt.canonicalize(optim) | import canonopt; optim = canonopt.canonicalize(optim)
+for _ in range(2):
+    optim = optax.adam(1e-3)
+    HERE
+    step(optim)
+### 0 | opt_state = jax.device_put(opt_state, jax.devices()[0])
+opt_state = {"mu": jax.device_put(x, jax.devices()[0]), "count": jnp.zeros(())}
+@jax.jit
+def step(opt_state): return jax.tree.map(lambda leaf: leaf * opt_state["mu"].sum(), opt_state)
+HERE
+for _ in range(2): opt_state = step(opt_state)
+### optax.chain(optax.freeze(mask)) | canonopt.chain(canonopt.adam(1e-3), canonopt.freeze(mask))
+for _ in range(2):
+    mask = {"w": True, "b": False}
+    updates = step(HERE, {"w": x, "b": x})
+assert not updates["w"].any() and updates["b"].all()
+"""
+WRITTEN = {
+    text: (before, program)
+    for head, _, program in (part.partition("\n") for part in PROGRAMS[5:].split("\n### "))
+    for before, *texts in [head.split(" | ")]
+    for text in texts
+}
+
+
+def test_each_line_that_a_page_tells_to_write_is_run():
+    assert {text for text in _told() if not text.startswith("export ")} == {*WRITTEN}
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_what_a_page_tells_to_write_makes_one_program(text, restored_caches):
+    before, program = WRITTEN[text]
+    line, _, replaced = text.partition(" in place of ")
+    assert replaced in ("", before)
+    canonopt.clear_caches()
+    for pasted, compiles in [(line, 1)] if before == "None" else [(before, 2), (line, 1)]:
+        with canonopt.compile_log() as log:
+            exec(SETUP + program.replace("HERE", pasted.removeprefix("@")), {"__name__": "script"})
+        assert log["step"].compiles == compiles
+
+
+def test_the_settings_that_a_page_tells_to_export_keep_even_small_programs(tmp_path):
+    (line,) = (text for text in _told() if text.startswith("export "))
+    command = f"{line}; {sys.executable} -c 'import jax; jax.jit(lambda x: x + 1)(1.0)'"
+    done = run("bash", "-c", command, env={"HOME": str(tmp_path)})
+    assert any((tmp_path / ".cache" / "jax").iterdir()), done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/upstream/*.md")), ids=lambda p: p.stem)
 def test_a_minimal_case_prints_what_its_page_says(page):
