@@ -21,7 +21,7 @@ import pytest
 
 import canonopt
 from tests.packages.codes.choice import CHOICE
-from tools import first_picture
+from tools import first_picture, walks
 from tools.benchmarks import rivals
 
 from .support.doctor import PYTHON, run
@@ -301,6 +301,10 @@ def test_the_settings_that_a_page_tells_to_export_keep_even_small_programs(tmp_p
     command = f"{line}; {sys.executable} -c 'import jax; jax.jit(lambda x: x + 1)(1.0)'"
     done = run("bash", "-c", command, env={"HOME": str(tmp_path)})
     assert any((tmp_path / ".cache" / "jax").iterdir()), done.stderr
+
+
+def test_the_walks_of_contributing_are_counted():
+    assert all(functions >= modules > 0 for _, functions, modules in walks.counted(2))
 
 
 @pytest.mark.slow
