@@ -33,7 +33,7 @@ from jax._src import compiler
 import canonopt
 
 from .counting import all_compiles, in_threads
-from .generated import PLACES, Compared, Program, Random, Template, main, run_cells
+from .generated import PLACES, Compared, Program, Random, Template, main, rows, run_cells
 
 # --- running ------------------------------------------------------------------------------------
 
@@ -166,35 +166,28 @@ SCALARS = ["1.0", "2.0", "jnp.float32(2.0)", "np.float32(-0.0)", "0.0", "jnp.asa
 VECTORS = ["jnp.arange(3.0)", "jnp.array([2.0, 1.0, 3.0])", "np.arange(3, dtype='float32')"]
 INTEGERS = ["1", "True", "jnp.array([1, 2, 3])", "np.int64(2)", "jnp.arange(3, dtype='int8')"]
 
+
+def texts(table: str) -> list[list[str]]:
+    """Return the cells of a table in which `\\n` is the end of a line."""
+    return [[cell.replace("\\n", "\n") for cell in row] for row in rows(table)]
+
+
 # Setup, text in `make`, readers, and changes: {n} is a name, {u} and {v} are values. In the first
 # two rows, {n} is a variable of `make` itself.
-LOCALS = [
-    (
-        "{n}0 = {u}",
-        "{n} = {n}0\ndef set_{n}(value):\n    nonlocal {n}\n    {n} = value\n"
-        "setters['{n}'] = set_{n}",
-        "{n}; (lambda: {n})()",
-        "setters['{n}']({v}); {n}0 = {v}",
-    ),
-    (
-        "{n}0 = {u}\ndef {n}_of(k):\n    def inner(y):\n        return y * k\n    return inner",
-        "{n} = {n}_of({n}0)",
-        "{n}(1.0); {n}(x)",
-        "{n}0 = {v}; latest.__globals__['{n}0'] = {v}",
-    ),
-    (
-        "{n}_key = jax.random.key(3)",
-        "",
-        "jax.random.key_data(jax.random.key(3)).sum(); jax.random.randint({n}_key, (), 0, 9)",
-        "{n}_key = jax.random.key(4); {n}_key = {n}_key.copy()",
-    ),
-    (
-        "{n}_file = pathlib.Path(tempfile.mkdtemp(), 'n')\n_ = {n}_file.write_text('{u}')",
-        "{n} = {n}_file",
-        "len({n}.read_text()); len(open({n}_file.as_posix()).read()); len(open({n}).read())",
-        "{n}_file.write_text('{v}'); {n}_file.write_text('')",
-    ),
-]
+LOCALS = texts(r"""
+{n}0 = {u} | \
+    {n} = {n}0\ndef set_{n}(value):\n    nonlocal {n}\n    {n} = value\nsetters['{n}'] = set_{n} | \
+    {n}; (lambda: {n})() | setters['{n}']({v}); {n}0 = {v}
+{n}0 = {u}\ndef {n}_of(k):\n    def inner(y): return y * k\n    return inner | \
+    {n} = {n}_of({n}0) | {n}(1.0); {n}(x) | {n}0 = {v}; latest.__globals__['{n}0'] = {v}
+{n}_key = jax.random.key(3) |  | \
+    jax.random.key_data(jax.random.key(3)).sum(); jax.random.randint({n}_key, (), 0, 9) | \
+    {n}_key = jax.random.key(4); {n}_key = {n}_key.copy()
+{n}_file = pathlib.Path(tempfile.mkdtemp(), 'n')\n_ = {n}_file.write_text('{u}') | \
+    {n} = {n}_file | \
+    len({n}.read_text()); len(open({n}_file.as_posix()).read()); len(open({n}).read()) | \
+    {n}_file.write_text('{v}'); {n}_file.write_text('')
+""")
 
 
 def row_of(place: Template, x: str) -> tuple[str, str, str, str]:
@@ -206,25 +199,17 @@ def row_of(place: Template, x: str) -> tuple[str, str, str, str]:
 
 
 # The side effects of a body: setup, line of the body, readers, and changes.
-EFFECTS = [
-    ("{n} = [1.0]", "{n}.append(2.0)", "sum({n}); len({n})", "{n}.append(1.0); {n} = [3.0]"),
-    ("{n} = {{'n': 1}}", "{n}['n'] += 1", "{n}['n']", "{n}['n'] = 5; {n} = {{'n': 1}}"),
-    ("{n} = itertools.count(1)", "{n}_now = next({n})", "{n}_now", "{n} = itertools.count(2)"),
-    ("np.random.seed(1)", "{n} = np.random.randint(9)", "{n}", "np.random.seed(2)"),
-    (
-        "{n}_rate = {u}\n@functools.cache\ndef {n}(k):\n    return k * {n}_rate",
-        "pass",
-        "{n}(1)",
-        "{n}_rate = {v}; {n}.cache_clear()",
-    ),
-    (
-        "class {n}C:\n    rate = {u}\n    @functools.cached_property\n    def twice(self):\n"
-        "        return self.rate * 2\n{n} = {n}C()",
-        "pass",
-        "{n}.twice",
-        "{n}.rate = {v}; {n} = {n}C(); vars({n}).clear()",
-    ),
-]
+EFFECTS = texts(r"""
+{n} = [1.0] | {n}.append(2.0) | sum({n}); len({n}) | {n}.append(1.0); {n} = [3.0]
+{n} = {{'n': 1}} | {n}['n'] += 1 | {n}['n'] | {n}['n'] = 5; {n} = {{'n': 1}}
+{n} = itertools.count(1) | {n}_now = next({n}) | {n}_now | {n} = itertools.count(2)
+np.random.seed(1) | {n} = np.random.randint(9) | {n} | np.random.seed(2)
+{n}_rate = {u}\n@functools.cache\ndef {n}(k): return k * {n}_rate | pass | {n}(1) | \
+    {n}_rate = {v}; {n}.cache_clear()
+class {n}C:\n    rate = {u}\n    @functools.cached_property\n    def twice(self): return \
+    self.rate * 2\n{n} = {n}C() | \
+    pass | {n}.twice | {n}.rate = {v}; {n} = {n}C(); vars({n}).clear()
+""")
 USES = """\
 y = y * {r}
 y = y + {r}
@@ -257,99 +242,65 @@ lambda z: jax.lax.scan(lambda c, _: (jax.checkpoint(inner)(c), None), z * 1.0, l
 functools.partial(jax.lax.cond, True, inner, inner)""".splitlines()
 
 # Setup, readers of the argument `p`, values, and changes.
-STATIC = [
-    ("", "p; (2 if type(p) is float else 3); str(p).count('-')", "; ".join(NUMBERS), "pass"),
-    ("", "len(p); p[0]; p[-1]", "(1, 2); (1.0, 2); (True, 2); (0.0, -0.0); (-0.0, 0.0)", "pass"),
-    ("", "len(p); (2 if p == 'a' else 3)", "'a'; 'bb'; ('a',); ['a']", "pass"),
-    (
-        "{n}_rate = {u}\ndef {n}(y):\n    return y * {n}_rate",
-        "p(1.0); p(x)",
-        "{n}; lambda y: y + 1; lambda y: y * {n}_rate; functools.partial({n}); {n}",
-        "{n}_rate = {v}; {n}.__code__ = (lambda y: y * 5.0).__code__; {n} = lambda y: y * {v}",
-    ),
-    (
-        "@dataclasses.dataclass(frozen=True)\nclass {n}:\n    rate: object\n    bias = {u}\n"
-        "    def scaled(self, y):\n        return y * self.rate + self.bias",
-        "p.rate; p.scaled(x); p.bias",
-        "{n}(1); {n}(1.0); {n}(True); {n}(0.0); {n}(-0.0); {n}(jnp.sin)",
-        "{n}.bias = {v}; {n}.scaled = lambda self, y: y * self.rate",
-    ),
-    (
-        "class {n}:\n    def __init__(self, name, rate):\n"
-        "        self.name, self.rate = name, rate\n"
-        "    def __eq__(self, other):\n"
-        "        return type(other) is {n} and self.name == other.name\n"
-        "    def __hash__(self):\n        return hash(self.name)\n{n}_one = {n}('b', {u})",
-        "p.rate; len(p.name)",
-        "{n}('a', 2.0); {n}('a', 3.0); {n}_one; {n}('a', {u})",
-        "{n}_one.rate = {v}; {n}_one = {n}('b', {v})",
-    ),
-    (
-        "class {n}(enum.Enum):\n    A = {u}\n    B = 2.0",
-        "p.value; (2 if p is {n}.A else 3); len(p.name)",
-        "{n}.A; {n}.B",
-        "{n}.A._value_ = {v}; pass",
-    ),
-    (
-        "class {n}:\n    rate = {u}\n    def scaled(self, y):\n        return y * self.rate\n"
-        "{n}_one = {n}()",
-        "p.rate; p.scaled(x)",
-        "{n}_one; {n}_one; {n}()",
-        "{n}_one.rate = {v}; {n}.rate = {v}; {n}.scaled = lambda self, y: y + self.rate",
-    ),
-]
-TREES = [
-    (
-        "{n}_rate = {u}\nclass {n}(eqx.Module):\n    w: object\n    name: object = "
-        "eqx.field(static=True)\n    def __call__(self, y):\n        return y * self.w * {n}_rate",
-        "p(x); p.w; (p.name if isinstance(p.name, float | int) else len(str(p.name)))",
-        "{n}({a}, 1); {n}({a}, 1.0); {n}({a}, True); {n}({a}, 'a'); {n}({a}, 0.0); {n}({a}, -0.0); "
-        "{n}({a}, (1, 2.0)); {n}({a}, jnp.sin); {n}({a}, lambda: 1)",
-        "{n}_rate = {v}; {n}.__call__ = lambda self, y: y + self.w",
-    ),
-    (
-        "{n}_rate = {u}\n@jax.tree_util.register_pytree_node_class\nclass {n}:\n"
-        "    def __init__(self, w, aux):\n        self.w, self.aux = w, aux\n"
-        "    def tree_flatten(self):\n        return (self.w,), self.aux\n    @classmethod\n"
-        "    def tree_unflatten(cls, aux, children):\n        return cls(*children, aux)\n"
-        "    def scaled(self, y):\n        return y * self.w * {n}_rate",
-        "p.scaled(x); p.w; (p.aux if isinstance(p.aux, float | int) else p.aux(1.0))",
-        "{n}({a}, 1); {n}({a}, 1.0); {n}({a}, -0.0); {n}({a}, 0.0); "
-        "{n}({a}, lambda y: y * {n}_rate)",
-        "{n}_rate = {v}; {n}.scaled = lambda self, y: y + self.w",
-    ),
-    (
-        "{n}_rate = {u}\nclass {n}(typing.NamedTuple):\n    w: object\n    b: object\n"
-        "    def scaled(self, y):\n        return y * self.w + {n}_rate",
-        "p.scaled(x); p.b; len(p)",
-        "{n}({a}, 1.0); {n}({a}, 1); {n}({a}, {a}); {n}({a}, None)",
-        "{n}_rate = {v}; {n}.scaled = lambda self, y: y * self.w",
-    ),
-    (
-        "",
-        "p['w']; sum(jax.tree.leaves(p)); len(p)",
-        "dict(w={a}); dict(w={a}, b=1.0); dict(b=1, w={a}); collections.OrderedDict(w={a}, b=2.0)",
-        "pass",
-    ),
-]
-FILTERED = [
-    (
-        "{n}_rate = {u}\ndef {n}_f(y):\n    return y * {n}_rate\nclass {n}(eqx.Module):\n"
-        "    w: object\n    fn: object\n    rate: object = 1.0",
-        "p.fn(x); p.fn(p.w); p.rate",
-        "{n}({a}, {n}_f); {n}({a}, lambda y: y * 2.0); {n}({a}, lambda y: y * {n}_rate); "
-        "{n}({a}, functools.partial({n}_f)); {n}({a}, {n}_f, 1); {n}({a}, {n}_f, True)",
-        "{n}_rate = {v}; exec('def {n}_f(y):\\n    return y + {n}_rate')",
-    ),
-    (
-        "{n}_rate = {u}\n{n} = optax.sgd(lambda count: {n}_rate)",
-        "p.update(y, p.init(y), y)[0]; p.update(x, p.init(x))[0]",
-        "{n}; optax.sgd(2.0); optax.sgd(lambda count: {n}_rate); canonopt.sgd(2.0); "
-        "canonopt.sgd(lambda count: {n}_rate); optax.chain(optax.sgd(1.0), optax.scale(2.0)); "
-        "canonopt.sgd(lambda count: 2.0); canonopt.sgd(canonopt.dynamic(2.0))",
-        "{n}_rate = {v}; {n} = optax.sgd(lambda count: {n}_rate)",
-    ),
-]
+STATIC = texts(r"""
+pass | p; (2 if type(p) is float else 3); str(p).count('-') | \
+    1; 1.0; True; 2; 2.0; 3.0; 0.0; -0.0; -1.0; np.float32(2.0); np.int64(2) | pass
+pass | len(p); p[0]; p[-1] | (1, 2); (1.0, 2); (True, 2); (0.0, -0.0); (-0.0, 0.0) | pass
+pass | len(p); (2 if p == 'a' else 3) | 'a'; 'bb'; ('a',); ['a'] | pass
+{n}_rate = {u}\ndef {n}(y): return y * {n}_rate | p(1.0); p(x) | \
+    {n}; lambda y: y + 1; lambda y: y * {n}_rate; functools.partial({n}); {n} | \
+    {n}_rate = {v}; {n}.__code__ = (lambda y: y * 5.0).__code__; {n} = lambda y: y * {v}
+@dataclasses.dataclass(frozen=True)\nclass {n}:\n    rate: object\n    bias = {u}\n    def \
+    scaled(self, y): return y * self.rate + self.bias | \
+    p.rate; p.scaled(x); p.bias | {n}(1); {n}(1.0); {n}(True); {n}(0.0); {n}(-0.0); {n}(jnp.sin) | \
+    {n}.bias = {v}; {n}.scaled = lambda self, y: y * self.rate
+class {n}:\n    def __init__(self, name, rate):\n        self.name, self.rate = name, rate\n    \
+    def __eq__(self, other): return type(other) is {n} and self.name == other.name\n    def \
+    __hash__(self): return hash(self.name)\n{n}_one = {n}('b', {u}) | \
+    p.rate; len(p.name) | {n}('a', 2.0); {n}('a', 3.0); {n}_one; {n}('a', {u}) | \
+    {n}_one.rate = {v}; {n}_one = {n}('b', {v})
+class {n}(enum.Enum):\n    A = {u}\n    B = 2.0 | p.value; (2 if p is {n}.A else 3); len(p.name) | \
+    {n}.A; {n}.B | {n}.A._value_ = {v}; pass
+class {n}:\n    rate = {u}\n    def scaled(self, y): return y * self.rate\n{n}_one = {n}() | \
+    p.rate; p.scaled(x) | {n}_one; {n}_one; {n}() | \
+    {n}_one.rate = {v}; {n}.rate = {v}; {n}.scaled = lambda self, y: y + self.rate
+""")
+TREES = texts(r"""
+{n}_rate = {u}\nclass {n}(eqx.Module):\n    w: object\n    name: object = \
+    eqx.field(static=True)\n    def __call__(self, y): return y * self.w * {n}_rate | \
+    p(x); p.w; (p.name if isinstance(p.name, (float, int)) else len(str(p.name))) | \
+    {n}({a}, 1); {n}({a}, 1.0); {n}({a}, True); {n}({a}, 'a'); {n}({a}, 0.0); {n}({a}, -0.0); \
+    {n}({a}, (1, 2.0)); {n}({a}, jnp.sin); {n}({a}, lambda: 1) | \
+    {n}_rate = {v}; {n}.__call__ = lambda self, y: y + self.w
+{n}_rate = {u}\n@jax.tree_util.register_pytree_node_class\nclass {n}:\n    def __init__(self, \
+    w, aux):\n        self.w, self.aux = w, aux\n    def tree_flatten(self): return (self.w,), \
+    self.aux\n    @classmethod\n    def tree_unflatten(cls, aux, children): return \
+    cls(*children, aux)\n    def scaled(self, y): return y * self.w * {n}_rate | \
+    p.scaled(x); p.w; (p.aux if isinstance(p.aux, (float, int)) else p.aux(1.0)) | \
+    {n}({a}, 1); {n}({a}, 1.0); {n}({a}, -0.0); {n}({a}, 0.0); {n}({a}, lambda y: y * {n}_rate) | \
+    {n}_rate = {v}; {n}.scaled = lambda self, y: y + self.w
+{n}_rate = {u}\nclass {n}(typing.NamedTuple):\n    w: object\n    b: object\n    def \
+    scaled(self, y): return y * self.w + {n}_rate | \
+    p.scaled(x); p.b; len(p) | {n}({a}, 1.0); {n}({a}, 1); {n}({a}, {a}); {n}({a}, None) | \
+    {n}_rate = {v}; {n}.scaled = lambda self, y: y * self.w
+pass | p['w']; sum(jax.tree.leaves(p)); len(p) | \
+    dict(w={a}); dict(w={a}, b=1.0); dict(b=1, w={a}); collections.OrderedDict(w={a}, b=2.0) | \
+    pass
+""")
+FILTERED = texts(r"""
+{n}_rate = {u}\ndef {n}_f(y): return y * {n}_rate\nclass {n}(eqx.Module):\n    w: object\n    \
+    fn: object\n    rate: object = 1.0 | \
+    p.fn(x); p.fn(p.w); p.rate | \
+    {n}({a}, {n}_f); {n}({a}, lambda y: y * 2.0); {n}({a}, lambda y: y * {n}_rate); {n}({a}, \
+    functools.partial({n}_f)); {n}({a}, {n}_f, 1); {n}({a}, {n}_f, True) | \
+    {n}_rate = {v}; exec('def {n}_f(y): return y + {n}_rate')
+{n}_rate = {u}\n{n} = optax.sgd(lambda count: {n}_rate) | \
+    p.update(y, p.init(y), y)[0]; p.update(x, p.init(x))[0] | \
+    {n}; optax.sgd(2.0); optax.sgd(lambda count: {n}_rate); canonopt.sgd(2.0); \
+    canonopt.sgd(lambda count: {n}_rate); optax.chain(optax.sgd(1.0), optax.scale(2.0)); \
+    canonopt.sgd(lambda count: 2.0); canonopt.sgd(canonopt.dynamic(2.0)) | \
+    {n}_rate = {v}; {n} = optax.sgd(lambda count: {n}_rate)
+""")
 SETTINGS = ["jax.enable_x64(True)", "jax.default_prng_impl('rbg')", "jax.disable_jit()"]
 SETTINGS += ["jax.numpy_rank_promotion('raise')", "jax.numpy_dtype_promotion('strict')"]
 CALLS = [
