@@ -1,14 +1,14 @@
 # ruff: noqa: E731
 """The same numbers as Optax: programs that change something between two builds, run with both."""
 
-import copy
+import copy  # noqa: F401  of the programs below
 import dataclasses
 import functools
 import gc
 import os
 import signal
 import threading
-import types
+import types  # noqa: F401  of the programs below
 import weakref
 from typing import Any
 
@@ -22,7 +22,7 @@ import pytest
 import canonopt
 from canonopt import errors
 
-from .support.generated import Program, named_texts
+from .support.generated import Program, named_texts, pairs
 from .support.programs import Failed, compared
 
 # Written as those of `tests/support/programs.py`: `lib` is Optax or canonopt. In one jitted step
@@ -135,16 +135,6 @@ class Block(eqx.Module):
 
     def __call__(self):
         return self.norm is identity, self.config is AUTO
-
-
-def test_a_sentinel_in_a_model_is_still_the_sentinel():
-    def again(x):
-        return x
-
-    for block in (Block(), Block(lambda x: x), Block(identity, Auto()), Block(again)):
-        assert canonopt.canonicalize(block)() == block()
-        canonopt.hoist(block.norm)
-        assert canonopt.canonicalize(copy.copy(block))() == block()
 
 
 # --- lifetime -------------------------------------------------------------------------------------
@@ -292,40 +282,7 @@ def test_a_forked_child_of_a_process_with_a_busy_thread_can_build():
         thread.join()
 
 
-def test_many_functions_inside_of_one_another():
-    def compose(function, depth):
-        for _ in range(depth):
-            function = (lambda inner: lambda count: inner(count))(function)
-        return function
-
-    def build(depth):
-        return canonopt.sgd(compose(lambda count: 0.1, depth))
-
-    assert build(200) is build(200)
-    assert build(200) is not build(201)
-    assert canonopt.hoist(compose(lambda x: x, 3000)) is canonopt.hoist(compose(lambda x: x, 3000))
-
-
 # --- promises -------------------------------------------------------------------------------------
-
-
-def test_a_promise_makes_instances_comparable():
-    class Config:
-        def __init__(self, lr):
-            self.lr = lr
-
-    def build(config):
-        return canonopt.sgd(lambda count: config.lr)
-
-    one = Config(0.1)
-    with pytest.raises(errors.HoistError, match=r"canonopt\.register_constant\(.*Config, key=vars"):
-        canonopt.hoist((lambda c: lambda count: c.lr)(one), strict=True)
-    assert build(one) is build(one)
-    assert build(one) is not build(Config(0.1))
-    assert canonopt.register_constant(Config) is Config
-    assert build(one) is build(one)
-    assert build(one) is not build(Config(0.1))
-    canonopt.hoist((lambda c: lambda count: c.lr)(one), strict=True)
 
 
 @pytest.mark.parametrize(
@@ -340,65 +297,6 @@ def test_what_is_no_promise(arguments, message):
         canonopt.register_constant(*arguments)
 
 
-def test_a_factory_that_changes_what_it_reads_takes_no_traced_value():
-    calls = []
-
-    @canonopt.canonical
-    def build(scale):
-        calls.append(scale)
-        return optax.sgd(scale * len(calls))
-
-    optim = build(canonopt.dynamic(0.1))
-    with pytest.raises(errors.DynamicSpecError, match="has changed since the spec was built"):
-        optim.init(jnp.ones(()))
-
-
-def test_a_factory_that_would_read_something_else_takes_no_traced_value():
-    config = types.SimpleNamespace(lr=0.1)
-
-    @canonopt.canonical
-    def build(config, scale):
-        return optax.sgd(config.lr * scale)
-
-    optim = build(config, canonopt.dynamic(2.0))
-    updates = jnp.ones(())
-    assert float(optim.update(updates, optim.init(updates))[0]) == np.float32(-0.2)
-    config.lr = 0.5
-    with pytest.raises(errors.DynamicSpecError, match="has changed since the spec was built"):
-        optim.update(updates, optim.init(updates))
-    optim = build(config, canonopt.dynamic(2.0))
-    assert float(optim.update(updates, optim.init(updates))[0]) == -1.0
-
-
-def test_a_dynamic_spec_that_was_traced_with_another_mask_is_not_built_again():
-    config, x = types.SimpleNamespace(decays=True), jnp.ones(())
-
-    def build(lib, rate):
-        return lib.adamw(rate, weight_decay=0.5, mask=lambda params: config.decays)
-
-    run = jax.jit(lambda optim: optim.update(x, optim.init(x), x)[0])
-    first = build(canonopt, canonopt.dynamic(0.1))
-    config.decays = False
-    run(first)
-    config.decays = True
-    expected = build(optax, 0.1)
-    found = run(build(canonopt, canonopt.dynamic(0.1)))
-    np.testing.assert_allclose(found, expected.update(x, expected.init(x), x)[0], rtol=1e-6)
-
-
-def test_a_factory_under_inject_hyperparams_reads_what_changes_as_in_optax():
-    def trained(lib):
-        updates = jnp.ones(())
-        config = types.SimpleNamespace(clip=1.0)
-        make = lambda learning_rate: lib.chain(lib.clip(config.clip), lib.sgd(learning_rate))
-        optim = lib.inject_hyperparams(make)(learning_rate=jnp.float32(0.1))
-        state = optim.init(updates)
-        config.clip = 0.5
-        return float(optim.update(updates, state)[0])
-
-    assert trained(canonopt) == trained(optax) == np.float32(-0.05)
-
-
 @pytest.mark.parametrize(
     ("setting", "values"),
     [("jax_random_seed_offset", (0, 7)), ("jax_threefry_partitionable", (True, False))],
@@ -411,3 +309,85 @@ def test_settings_of_random_numbers_that_a_factory_draws(setting, values):
     finally:
         jax.config.update(setting, before)
     assert specs[0] is not specs[1]
+
+
+# Programs, and what holds in each.
+OF_THE_LAW = named_texts(r"""
+### a sentinel in a model is still the sentinel
+def again(x): return x
+for block in (Block(), Block(lambda x: x), Block(identity, Auto()), Block(again)):
+    assert canonopt.canonicalize(block)() == block()
+    canonopt.hoist(block.norm)
+    assert canonopt.canonicalize(copy.copy(block))() == block()
+### many functions inside of one another
+def compose(function, depth):
+    for _ in range(depth):
+        function = (lambda inner: lambda count: inner(count))(function)
+    return function
+def build(depth): return canonopt.sgd(compose(lambda count: 0.1, depth))
+= build(200) is build(200)
+= build(200) is not build(201)
+= canonopt.hoist(compose(lambda x: x, 3000)) is canonopt.hoist(compose(lambda x: x, 3000))
+### a promise makes instances comparable
+class Config:
+    def __init__(self, lr):
+        self.lr = lr
+def build(config): return canonopt.sgd(lambda count: config.lr)
+one = Config(0.1)
+with pytest.raises(errors.HoistError, match=r"canonopt\.register_constant\(.*Config, key=vars"):
+    canonopt.hoist((lambda c: lambda count: c.lr)(one), strict=True)
+= build(one) is build(one)
+= build(one) is not build(Config(0.1))
+= canonopt.register_constant(Config) is Config
+= build(one) is build(one)
+= build(one) is not build(Config(0.1))
+canonopt.hoist((lambda c: lambda count: c.lr)(one), strict=True)
+### a factory that changes what it reads takes no traced value
+calls = []
+@canonopt.canonical
+def build(scale):
+    calls.append(scale)
+    return optax.sgd(scale * len(calls))
+optim = build(canonopt.dynamic(0.1))
+with pytest.raises(errors.DynamicSpecError, match="has changed since the spec was built"):
+    optim.init(jnp.ones(()))
+### a factory that would read something else takes no traced value
+config = types.SimpleNamespace(lr=0.1)
+@canonopt.canonical
+def build(config, scale): return optax.sgd(config.lr * scale)
+optim = build(config, canonopt.dynamic(2.0))
+updates = jnp.ones(())
+= float(optim.update(updates, optim.init(updates))[0]) == np.float32(-0.2)
+config.lr = 0.5
+with pytest.raises(errors.DynamicSpecError, match="has changed since the spec was built"):
+    optim.update(updates, optim.init(updates))
+optim = build(config, canonopt.dynamic(2.0))
+= float(optim.update(updates, optim.init(updates))[0]) == -1.0
+### a dynamic spec that was traced with another mask is not built again
+config, x = types.SimpleNamespace(decays=True), jnp.ones(())
+def build(lib, rate): return lib.adamw(rate, weight_decay=0.5, mask=lambda params: config.decays)
+run = jax.jit(lambda optim: optim.update(x, optim.init(x), x)[0])
+first = build(canonopt, canonopt.dynamic(0.1))
+config.decays = False
+run(first)
+config.decays = True
+expected = build(optax, 0.1)
+found = run(build(canonopt, canonopt.dynamic(0.1)))
+np.testing.assert_allclose(found, expected.update(x, expected.init(x), x)[0], rtol=1e-6)
+### a factory under inject hyperparams reads what changes as in optax
+def trained(lib):
+    updates = jnp.ones(())
+    config = types.SimpleNamespace(clip=1.0)
+    make = lambda learning_rate: lib.chain(lib.clip(config.clip), lib.sgd(learning_rate))
+    optim = lib.inject_hyperparams(make)(learning_rate=jnp.float32(0.1))
+    state = optim.init(updates)
+    config.clip = 0.5
+    return float(optim.update(updates, state)[0])
+assert trained(canonopt) == trained(optax) == np.float32(-0.05)
+""")
+
+
+@pytest.mark.parametrize("name", OF_THE_LAW)
+def test_what_holds(name):
+    for found, expected in pairs(OF_THE_LAW[name][1], "", globals()):
+        assert found == expected

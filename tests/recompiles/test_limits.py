@@ -26,7 +26,7 @@ from canonopt import errors
 from canonopt.errors import RecompileError, RecompileWarning
 
 from ..support.counting import JITS, all_compiles, fresh, in_threads, line_marked
-from ..support.generated import rows
+from ..support.generated import named_texts, pairs, rows
 from ..support.placements import mesh
 from ..support.scenarios import committed, on_explicit_axes, ones
 
@@ -121,35 +121,6 @@ def test_how_it_is_called(decorate):
 
 
 # --- functions of all kinds -------------------------------------------------------------------
-
-
-def test_methods():
-    class Model(eqx.Module):
-        weight: jax.Array
-
-        @canonopt.assert_max_traces(UNLIMITED)
-        @eqx.filter_jit
-        def above(self, x):
-            return self.weight * x
-
-        @eqx.filter_jit
-        @canonopt.assert_max_traces(UNLIMITED)
-        def below(self, x):
-            return self.weight * x
-
-    class Plain:
-        @canonopt.assert_max_traces(UNLIMITED)
-        @functools.partial(jax.jit, static_argnums=0)
-        def step(self, x):
-            return 2 * x
-
-    for size in (1, 1, 2):
-        model = Model(ones(1))
-        model.above(ones(size)), model.below(ones(size))
-    assert Model.above.log.traces == 2
-    assert Plain().step(ones(3)).tolist() == [2.0] * 3
-    Plain().step(ones(3))
-    assert Plain.step.log.traces == 2  # of an instance each
 
 
 # Of a function without arguments: outside of any jit, though JAX traces it.
@@ -359,18 +330,6 @@ def test_a_watched_function_keeps_its_attributes_and_identity():
         assert copied({"step": watched})["step"] is watched
 
 
-def test_a_watched_function_that_calls_itself_is_counted_once_each():
-    runs = []
-
-    def body(x):
-        runs.append(1)
-        return watched(x[1:]) if len(x) > 1 else x
-
-    watched = canonopt.assert_max_traces(jax.jit(body), 9)
-    watched(ones(4))
-    assert watched.log.traces == len(runs) == 4
-
-
 # --- no_recompiles, against the truth -----------------------------------------------------------
 
 
@@ -447,45 +406,6 @@ def test_it_raises_and_nothing_is_broken_afterwards(jit):
             call()
 
 
-def test_threads_raise_where_they_trace():
-    step, errors = jax.jit(fresh()[0]), []
-    step(ones(2))
-
-    def work(size):
-        try:
-            step(ones(size))
-        except RecompileError as error:
-            errors.append((size, error.path))
-
-    with canonopt.no_recompiles():
-        in_threads(*(functools.partial(work, size) for size in (2, 3, 4)))
-    assert sorted(size for size, _ in errors) == [3, 4]
-
-
-def test_each_call_of_a_decorated_function_has_a_block_of_its_own():
-    step = jax.jit(fresh()[0])
-
-    @canonopt.no_recompiles(warmup=1)
-    def serve(size):
-        if size:
-            serve(size - 1)  # has a warm-up of its own
-            step(ones(2 * size))
-            step(ones(2 * size + 1))
-
-    with pytest.raises(RecompileError, match="was traced twice inside"):
-        serve(1)
-
-
-def test_the_error_of_the_user_comes_first():
-    def step(x):
-        raise KeyError("no such thing")
-
-    with canonopt.no_recompiles():
-        for _ in range(2):
-            with pytest.raises(KeyError, match="no such thing"):
-                jax.jit(step)(ones(2))
-
-
 def test_the_block_ends_with_an_error_and_leaves_nothing_behind():
     step = jax.jit(fresh()[0])
     with contextlib.suppress(ZeroDivisionError), canonopt.no_recompiles():
@@ -547,16 +467,6 @@ def test_allow_names_functions_and_lines():
             outer(x)
 
 
-def test_a_name_that_no_function_has_is_not_allowed():
-    jitted = jax.jit(fresh("step")[0])
-    unknown = pytest.raises(canonopt.errors.UnknownFunctionError, match=r"'stepp'.* Write 'step'\.")
-    with unknown, canonopt.no_recompiles(allow=("stepp", "nobody.py:12"), warmup=1):
-        jitted(ones(2))
-    with canonopt.no_recompiles(allow=("_loss_of_the_warm_up",)):  # which was not called
-
-        def _loss_of_the_warm_up(): ...
-
-
 @pytest.mark.parametrize(("warmup", "often"), [(1, "twice"), (2, "3 times")])
 def test_each_function_has_so_many_programs(jit, warmup, often):
     step = jit(fresh()[0])
@@ -565,46 +475,6 @@ def test_each_function_has_so_many_programs(jit, warmup, often):
             step(ones(size)), step(ones(size))
         with pytest.raises(RecompileError, match=f"was traced {often} inside of"):
             step(ones(9))
-
-
-def test_what_canonopt_jit_tries_first_is_no_program():
-    weight = jnp.asarray(2.0)
-
-    def step(x):
-        return x * float(weight)  # which asks for a value, so it is traced once more
-
-    jitted = canonopt.jit(step)
-    with canonopt.no_recompiles(warmup=1) as log:
-        jitted(X), jitted(X)
-        assert log["step"].traces == 2
-        with pytest.raises(RecompileError, match="was traced twice"):
-            jitted(ones(3))
-
-
-def test_a_line_may_have_several_shapes_in_the_warmup():
-    with canonopt.no_recompiles(warmup=1):
-        for shape in ((41, 43), (43,), (43, 47)):
-            jnp.full(shape, 1.0)
-        with pytest.raises(RecompileError, match="scan was compiled again inside") as caught:
-            for _ in range(2):
-                jax.lax.scan(lambda c, x: (c + x, x), 0.0, X)
-    hint = "hint: put canonopt.jit around the whole computation (filter_jit if it takes functions)"
-    assert hint in str(caught.value)
-
-
-def test_what_an_outer_program_traces_is_in_the_warmup():
-    inner = jax.jit(fresh()[0])
-    with canonopt.no_recompiles(warmup=1):
-        jax.jit(lambda x: inner(x) * 2)(ones(1))
-        jax.jit(lambda x: inner(x) * 3)(ones(2))
-        inner(ones(3))
-
-
-def test_an_expected_gradient_is_in_the_warmup():
-    step = jax.jit(lambda x: jnp.sum(x**2))
-    with canonopt.no_recompiles(warmup=1):
-        for _ in range(3):
-            jax.value_and_grad(step)(X)
 
 
 # --- what it says -----------------------------------------------------------------------------
@@ -641,15 +511,6 @@ def test_the_cause_is_told_against_what_was_recorded(recorded):
     assert (f"\n  called with x: float32[3]\n  {RECORD}" in text) == (recorded == "nowhere")
 
 
-def test_the_leaves_of_a_large_call_are_cut():
-    step = jax.jit(lambda tree: tree)
-    tree = {f"k{i}": ones(i) for i in range(9)}
-    with canonopt.no_recompiles(), pytest.raises(RecompileError) as caught:
-        step(tree)
-    assert "called with tree['k0']: float32[0], " in str(caught.value)
-    assert "tree['k3']: float32[3], 5 more\n" in str(caught.value)
-
-
 def test_eager_work_is_told_by_its_line():
     jnp.full(310, 1.0)  # JAX compiles something for itself, once in a process
     with canonopt.no_recompiles(), pytest.raises(RecompileError) as caught:
@@ -663,3 +524,116 @@ def test_eager_work_is_told_by_its_line():
             jnp.full(size, 1.0)
     told = r"for float32\[\].*\n  and before that for .*\n  hint: let the warm-up make this call"
     assert re.search(told, str(warned[0].message))
+
+
+# Programs, and what holds in each.
+OF_GUARDS = named_texts(r"""
+### methods
+class Model(eqx.Module):
+    weight: jax.Array
+    @canonopt.assert_max_traces(UNLIMITED)
+    @eqx.filter_jit
+    def above(self, x):
+        return self.weight * x
+    @eqx.filter_jit
+    @canonopt.assert_max_traces(UNLIMITED)
+    def below(self, x):
+        return self.weight * x
+class Plain:
+    @canonopt.assert_max_traces(UNLIMITED)
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, x):
+        return 2 * x
+for size in (1, 1, 2):
+    model = Model(ones(1))
+    model.above(ones(size)), model.below(ones(size))
+= Model.above.log.traces == 2
+= Plain().step(ones(3)).tolist() == [2.0] * 3
+Plain().step(ones(3))
+assert Plain.step.log.traces == 2  # of an instance each
+### a watched function that calls itself is counted once each
+runs = []
+def body(x):
+    runs.append(1)
+    return watched(x[1:]) if len(x) > 1 else x
+watched = canonopt.assert_max_traces(jax.jit(body), 9)
+watched(ones(4))
+assert watched.log.traces == len(runs) == 4
+### threads raise where they trace
+step, errors = jax.jit(fresh()[0]), []
+step(ones(2))
+def work(size):
+    try:
+        step(ones(size))
+    except RecompileError as error:
+        errors.append((size, error.path))
+with canonopt.no_recompiles():
+    in_threads(*(functools.partial(work, size) for size in (2, 3, 4)))
+= sorted(size for size, _ in errors) == [3, 4]
+### each call of a decorated function has a block of its own
+step = jax.jit(fresh()[0])
+@canonopt.no_recompiles(warmup=1)
+def serve(size):
+    if size:
+        serve(size - 1)  # has a warm-up of its own
+        step(ones(2 * size))
+        step(ones(2 * size + 1))
+with pytest.raises(RecompileError, match="was traced twice inside"):
+    serve(1)
+### the error of the user comes first
+def step(x): raise KeyError("no such thing")
+with canonopt.no_recompiles():
+    for _ in range(2):
+        with pytest.raises(KeyError, match="no such thing"):
+            jax.jit(step)(ones(2))
+### a name that no function has is not allowed
+jitted = jax.jit(fresh("step")[0])
+unknown = pytest.raises(canonopt.errors.UnknownFunctionError, match=r"'stepp'.* Write 'step'\.")
+with unknown, canonopt.no_recompiles(allow=("stepp", "nobody.py:12"), warmup=1):
+    jitted(ones(2))
+with canonopt.no_recompiles(allow=("_loss_of_the_warm_up",)):  # which was not called
+    def _loss_of_the_warm_up(): ...
+### what canonopt jit tries first is no program
+weight = jnp.asarray(2.0)
+def step(x):
+    return x * float(weight)  # which asks for a value, so it is traced once more
+jitted = canonopt.jit(step)
+with canonopt.no_recompiles(warmup=1) as log:
+    jitted(X), jitted(X)
+    assert log["step"].traces == 2
+    with pytest.raises(RecompileError, match="was traced twice"):
+        jitted(ones(3))
+### a line may have several shapes in the warmup
+with canonopt.no_recompiles(warmup=1):
+    for shape in ((41, 43), (43,), (43, 47)):
+        jnp.full(shape, 1.0)
+    with pytest.raises(RecompileError, match="scan was compiled again inside") as caught:
+        for _ in range(2):
+            jax.lax.scan(lambda c, x: (c + x, x), 0.0, X)
+hint = "hint: put canonopt.jit around the whole computation (filter_jit if it takes functions)"
+= hint in str(caught.value)
+### what an outer program traces is in the warmup
+inner = jax.jit(fresh()[0])
+with canonopt.no_recompiles(warmup=1):
+    jax.jit(lambda x: inner(x) * 2)(ones(1))
+    jax.jit(lambda x: inner(x) * 3)(ones(2))
+    inner(ones(3))
+### an expected gradient is in the warmup
+step = jax.jit(lambda x: jnp.sum(x**2))
+with canonopt.no_recompiles(warmup=1):
+    for _ in range(3):
+        jax.value_and_grad(step)(X)
+### the leaves of a large call are cut
+step = jax.jit(lambda tree: tree)
+tree = {f"k{i}": ones(i) for i in range(9)}
+with canonopt.no_recompiles(), pytest.raises(RecompileError) as caught:
+    step(tree)
+= "called with tree['k0']: float32[0], " in str(caught.value)
+= "tree['k3']: float32[3], 5 more\n" in str(caught.value)
+""")
+
+
+@pytest.mark.parametrize("name", OF_GUARDS)
+def test_what_holds_of_limits(name):
+    for found, expected in pairs(OF_GUARDS[name][1], "", globals()):
+        assert found == expected

@@ -24,6 +24,7 @@ from canonopt._spec.factory import FactoryParameters
 
 from ..support import catalogue
 from ..support.catalogue import build
+from ..support.generated import named_texts, pairs
 from ..support.values import LOOKALIKES, bits, same
 
 
@@ -31,67 +32,6 @@ from ..support.values import LOOKALIKES, bits, same
 def mine(learning_rate: float, *, momentum: float = 0.9) -> optax.GradientTransformation:
     """My optimizer."""
     return optax.sgd(learning_rate, momentum)
-
-
-def test_a_decorated_factory_builds_interned_specs():
-    assert mine(0.1) is mine(lr=0.1, momentum=0.9)
-    assert mine(0.1) is not mine(0.1, momentum=0.8)
-    assert isinstance(mine(0.1), canonopt.Spec)
-    assert type(mine(0.1)).__name__ == "Mine"
-    assert mine.__doc__ == "My optimizer."
-    assert repr(mine(0.1)) == "tests.spec.test_factory.mine(learning_rate=0.1)"
-
-
-def test_canonical_is_the_same_for_the_same_function():
-    assert canonopt.canonical(optax.adam) is canonopt.adam
-    assert canonopt.canonical(canonopt.adam) is canonopt.adam
-    assert canonopt.canonical(mine) is mine
-    assert canonopt.multi_transform is canonopt.partition
-
-    def local(factor):
-        @canonopt.canonical
-        def scale(step_size):
-            return optax.scale(factor * step_size)
-
-        return scale
-
-    assert local(2.0) is local(2.0)
-    assert local(2.0)(1.0) is local(2.0)(1.0)
-    assert local(2.0)(1.0) is not local(3.0)(1.0)
-
-
-def test_a_factory_whose_defaults_were_set_stands_for_no_other():
-    def make():
-        return lambda rate, scale=1.0: optax.scale(rate * scale)
-
-    changed = make()
-    canonopt.canonical(changed)
-    changed.__defaults__ = (2.0,)
-    built = canonopt.canonical(make())(0.5)
-    assert built.update(1.0, built.init(1.0))[0] == 0.5
-
-
-def test_the_error_of_a_factory_comes_through_untouched_and_leaves_nothing():
-    built = []
-
-    class Refused(Exception):
-        pass
-
-    @canonopt.canonical
-    def picky(value):
-        if built:
-            return optax.scale(value)
-        raise Refused("no")
-
-    factory = picky.factory
-    with pytest.raises(Refused, match=r"^no$") as caught:
-        picky(1.0)
-    assert caught.value.__cause__ is None and not hasattr(caught.value, "__notes__")
-    assert (len(factory.specs), len(factory.spellings)) == (0, 0)
-    built.append(True)
-    assert picky(1.0) is picky(1.0)
-    with pytest.raises(ValueError, match="unique names"):
-        canonopt.named_chain(("a", canonopt.clip(1.0)), ("a", canonopt.clip(2.0)))
 
 
 @pytest.mark.usefixtures("restored_caches")
@@ -265,36 +205,6 @@ def test_a_container_that_is_changed_after_the_build_changes_nothing(build, give
         assert repr(build(given)) != text
 
 
-def test_a_factory_that_changes_what_it_was_given_changes_no_field():
-    @canonopt.canonical
-    def build(config, scale=1.0):
-        return optax.sgd(config.pop("lr", 7.0) * scale)
-
-    given = {"lr": 0.5}
-    spec = build(given)
-    assert given == spec.parameters()["config"] == {"lr": 0.5}
-    assert updates_of(build(given)) == updates_of(spec) == {"w": [-0.5] * 2, "b": [-0.5] * 2}
-    assert updates_of(spec.replace(scale=2.0))["w"] == [-1.0, -1.0]
-
-
-def test_a_transformation_that_changes_what_its_factory_was_given_is_not_shared():
-    build = canonopt.canonical(
-        lambda rates: optax.stateless(lambda u, _: optax.tree.scale(rates.pop(), u))
-    )
-    spec = build([0.5, 2.0])
-    assert build([0.5, 2.0]) is spec
-    assert updates_of(spec)["w"] == [2.0, 2.0]
-    assert updates_of(build([0.5, 2.0]))["w"] == [2.0, 2.0]
-    assert updates_of(spec)["w"] == [0.5, 0.5]
-
-
-def test_a_container_in_two_places_is_still_one():
-    build = canonopt.canonical(lambda a, b: optax.sgd(0.5 if a is b else 0.25))
-    one = [1]
-    assert updates_of(build(one, one))["w"] == [-0.5, -0.5]
-    assert updates_of(build([1], [1]))["w"] == [-0.25, -0.25]
-
-
 def test_a_default_that_may_change_is_copied_into_the_field():
     def function(rate=0.5, layers=[1, 2]):  # noqa: B006
         return optax.sgd(rate * len(layers))
@@ -321,46 +231,9 @@ def test_what_is_given_does_not_change_with_an_equal_default():
     assert updates_of(spec)["w"] == [0.5, 0.5]
 
 
-def test_a_set_whose_order_no_copy_has_is_passed_on_and_not_merged():
-    build = canonopt.canonical(lambda names: optax.sgd({9: 0.25, 2: 0.5}[next(iter(names))]))
-    crowded = set(range(100))
-    crowded -= {*range(100)} - {2, 9}
-    assert [*crowded] == [2, 9] != [*set(crowded)]
-    assert updates_of(build(crowded))["w"] == [-0.5, -0.5]
-    assert build(crowded) is not build(crowded)
-    assert build(set(crowded)) is build(set(crowded))
-
-
 class Box:
     def __init__(self, rate):
         self.rate = rate
-
-
-def test_any_other_object_is_passed_on_as_it_is():
-    build = canonopt.canonical(lambda box: optax.sgd(lambda count: box.rate))
-    box = Box(0.5)
-    spec = build(box)
-    assert spec.parameters()["box"] is box
-    assert build(Box(0.5)) is not spec
-    box.rate = 0.25
-    assert updates_of(spec)["w"] == [-0.25, -0.25]
-
-
-def test_an_iterator_is_passed_on_and_nothing_is_merged():
-    @canonopt.canonical
-    def build(stages, factor=1.0):
-        return optax.chain(*stages, optax.scale(factor))
-
-    specs = [build(optax.scale(x) for x in (2.0, 3.0)) for _ in range(2)]
-    assert specs[0] is not specs[1]
-    assert [updates_of(spec)["w"] for spec in specs] == [[6.0, 6.0]] * 2
-    message = (
-        r"stages of .*build\) is an iterator, which has been read.*Write stages=list\(\.\.\.\)"
-    )
-    with pytest.raises(canonopt.errors.ParameterError, match=message):
-        specs[0].replace(factor=2.0)
-    with pytest.raises(canonopt.errors.ParameterError, match=message):
-        build(iter([optax.scale(2.0)]), canonopt.dynamic(2.0))
 
 
 class Unhashable:
@@ -368,37 +241,7 @@ class Unhashable:
         raise ValueError("no hash")
 
 
-def test_a_parameter_whose_hash_raises_is_as_in_optax():
-    build = canonopt.canonical(lambda value, k: optax.sgd(k))
-    for _ in range(3):
-        assert updates_of(build(Unhashable(), 0.5))["w"] == [-0.5, -0.5]
-        assert updates_of(build({"a": Unhashable()}, k=0.5))["w"] == [-0.5, -0.5]
-
-
-def test_a_spec_of_a_module_that_was_made_by_hand_is_shown_and_replaced():
-    namespace = {"__name__": "made_by_hand", "canonopt": canonopt, "optax": optax}
-    exec("@canonopt.canonical\ndef build(k):\n    return optax.sgd(k)", namespace)
-    spec = namespace["build"](0.5)
-    assert spec.replace(k=0.25) is namespace["build"](0.25)
-    assert repr(spec) == "canonopt.canonical(made_by_hand.build)(k=0.5)"
-
-
-def test_one_container_given_twice_is_two_equal_ones():
-    period = {"init_value": 0.0, "peak_value": 1.0, "decay_steps": 5, "warmup_steps": 2}
-    period["end_value"] = 0.0
-    twice = canonopt.sgdr_schedule([period] * 2)
-    assert twice is canonopt.sgdr_schedule([period, dict(period)]) is eval(repr(twice))
-
-
 PARAMS = {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}
-
-
-def test_optax_transformations_are_taken_and_merged_where_they_can_be():
-    assert canonopt.chain(optax.clip(1.0)) is canonopt.chain(optax.clip(1.0))
-    assert canonopt.chain(optax.clip(1.0)) is not canonopt.chain(optax.clip(2.0))
-    steps = canonopt.MultiSteps(canonopt.sgd(canonopt.dynamic(0.1)), 2).gradient_transformation()
-    for inner in (optax.MultiSteps(optax.sgd(0.1), 2), steps):
-        assert canonopt.chain(inner).init(PARAMS)
 
 
 # --- any signature, any call ------------------------------------------------------------------
@@ -552,26 +395,6 @@ def sgd(learning_rate: float, momentum: float = 0.0):
     return optax.sgd(learning_rate, momentum)
 
 
-def test_a_wrapper_binds_its_own_arguments():
-    @functools.wraps(sgd)
-    def clipped(learning_rate, max_norm=1.0, momentum=0.9):
-        return optax.chain(optax.clip(max_norm), sgd(learning_rate, momentum))
-
-    @functools.wraps(sgd)
-    def with_momentum(*args, **kwargs):
-        return sgd(args[0], **({"momentum": 0.9} | kwargs))
-
-    assert [*parameters_of(clipped).parameters] == ["learning_rate", "max_norm", "momentum"]
-    assert parameters_of(clipped).defaults["momentum"] == 0.9
-    for wrapper in (with_momentum, functools.partial(with_momentum, momentum=0.5)):
-        assert parameters_of(wrapper).bind((0.1,), {}) == {"args": (0.1,)}
-    factory = canonopt.canonical(with_momentum)
-    params = {"w": jnp.ones(2)}
-    assert factory(0.1) is not factory(0.1, momentum=0.0)
-    state = jax.eval_shape(factory(0.1).init, params)
-    assert jax.tree.structure(state) == jax.tree.structure(with_momentum(0.1).init(params))
-
-
 class Methods:
     @functools.wraps(sgd)
     def own(self, *args, **kwargs):
@@ -604,13 +427,153 @@ def test_the_names_behind_wrappers_that_hand_on_their_arguments(wrapper, names):
     assert [*parameters_of(wrapper).parameters] == names
 
 
-def test_a_users_factory_may_read_any_setting():
+# Programs, and what holds in each.
+OF_FACTORIES = named_texts(r"""
+### a decorated factory builds interned specs
+= mine(0.1) is mine(lr=0.1, momentum=0.9)
+= mine(0.1) is not mine(0.1, momentum=0.8)
+= isinstance(mine(0.1), canonopt.Spec)
+= type(mine(0.1)).__name__ == "Mine"
+= mine.__doc__ == "My optimizer."
+= repr(mine(0.1)) == "tests.spec.test_factory.mine(learning_rate=0.1)"
+### canonical is the same for the same function
+= canonopt.canonical(optax.adam) is canonopt.adam
+= canonopt.canonical(canonopt.adam) is canonopt.adam
+= canonopt.canonical(mine) is mine
+= canonopt.multi_transform is canonopt.partition
+def local(factor):
     @canonopt.canonical
-    def scaled(factor):
-        is_default = jax.config.jax_default_matmul_precision is None
-        return optax.scale(factor if is_default else -factor)
+    def scale(step_size):
+        return optax.scale(factor * step_size)
+    return scale
+= local(2.0) is local(2.0)
+= local(2.0)(1.0) is local(2.0)(1.0)
+= local(2.0)(1.0) is not local(3.0)(1.0)
+### a factory whose defaults were set stands for no other
+def make(): return lambda rate, scale=1.0: optax.scale(rate * scale)
+changed = make()
+canonopt.canonical(changed)
+changed.__defaults__ = (2.0,)
+built = canonopt.canonical(make())(0.5)
+= built.update(1.0, built.init(1.0))[0] == 0.5
+### the error of a factory comes through untouched and leaves nothing
+built = []
+class Refused(Exception): pass
+@canonopt.canonical
+def picky(value):
+    if built:
+        return optax.scale(value)
+    raise Refused("no")
+factory = picky.factory
+with pytest.raises(Refused, match=r"^no$") as caught:
+    picky(1.0)
+= caught.value.__cause__ is None and not hasattr(caught.value, "__notes__")
+= (len(factory.specs), len(factory.spellings)) == (0, 0)
+built.append(True)
+= picky(1.0) is picky(1.0)
+with pytest.raises(ValueError, match="unique names"):
+    canonopt.named_chain(("a", canonopt.clip(1.0)), ("a", canonopt.clip(2.0)))
+### a factory that changes what it was given changes no field
+@canonopt.canonical
+def build(config, scale=1.0): return optax.sgd(config.pop("lr", 7.0) * scale)
+given = {"lr": 0.5}
+spec = build(given)
+assert given == spec.parameters()["config"] == {"lr": 0.5}
+assert updates_of(build(given)) == updates_of(spec) == {"w": [-0.5] * 2, "b": [-0.5] * 2}
+= updates_of(spec.replace(scale=2.0))["w"] == [-1.0, -1.0]
+### a transformation that changes what its factory was given is not shared
+build = canonopt.canonical(
+    lambda rates: optax.stateless(lambda u, _: optax.tree.scale(rates.pop(), u))
+)
+spec = build([0.5, 2.0])
+= build([0.5, 2.0]) is spec
+= updates_of(spec)["w"] == [2.0, 2.0]
+= updates_of(build([0.5, 2.0]))["w"] == [2.0, 2.0]
+= updates_of(spec)["w"] == [0.5, 0.5]
+### a container in two places is still one
+build = canonopt.canonical(lambda a, b: optax.sgd(0.5 if a is b else 0.25))
+one = [1]
+= updates_of(build(one, one))["w"] == [-0.5, -0.5]
+= updates_of(build([1], [1]))["w"] == [-0.25, -0.25]
+### a set whose order no copy has is passed on and not merged
+build = canonopt.canonical(lambda names: optax.sgd({9: 0.25, 2: 0.5}[next(iter(names))]))
+crowded = set(range(100))
+crowded -= {*range(100)} - {2, 9}
+assert [*crowded] == [2, 9] != [*set(crowded)]
+= updates_of(build(crowded))["w"] == [-0.5, -0.5]
+= build(crowded) is not build(crowded)
+= build(set(crowded)) is build(set(crowded))
+### any other object is passed on as it is
+build = canonopt.canonical(lambda box: optax.sgd(lambda count: box.rate))
+box = Box(0.5)
+spec = build(box)
+= spec.parameters()["box"] is box
+= build(Box(0.5)) is not spec
+box.rate = 0.25
+= updates_of(spec)["w"] == [-0.25, -0.25]
+### an iterator is passed on and nothing is merged
+@canonopt.canonical
+def build(stages, factor=1.0): return optax.chain(*stages, optax.scale(factor))
+specs = [build(optax.scale(x) for x in (2.0, 3.0)) for _ in range(2)]
+= specs[0] is not specs[1]
+= [updates_of(spec)["w"] for spec in specs] == [[6.0, 6.0]] * 2
+message = (
+    r"stages of .*build\) is an iterator, which has been read.*Write stages=list\(\.\.\.\)"
+)
+with pytest.raises(canonopt.errors.ParameterError, match=message):
+    specs[0].replace(factor=2.0)
+with pytest.raises(canonopt.errors.ParameterError, match=message):
+    build(iter([optax.scale(2.0)]), canonopt.dynamic(2.0))
+### a parameter whose hash raises is as in optax
+build = canonopt.canonical(lambda value, k: optax.sgd(k))
+for _ in range(3):
+    assert updates_of(build(Unhashable(), 0.5))["w"] == [-0.5, -0.5]
+    assert updates_of(build({"a": Unhashable()}, k=0.5))["w"] == [-0.5, -0.5]
+### a spec of a module that was made by hand is shown and replaced
+namespace = {"__name__": "made_by_hand", "canonopt": canonopt, "optax": optax}
+exec("@canonopt.canonical\ndef build(k):\n    return optax.sgd(k)", namespace)
+spec = namespace["build"](0.5)
+= spec.replace(k=0.25) is namespace["build"](0.25)
+= repr(spec) == "canonopt.canonical(made_by_hand.build)(k=0.5)"
+### one container given twice is two equal ones
+period = {"init_value": 0.0, "peak_value": 1.0, "decay_steps": 5, "warmup_steps": 2}
+period["end_value"] = 0.0
+twice = canonopt.sgdr_schedule([period] * 2)
+= twice is canonopt.sgdr_schedule([period, dict(period)]) is eval(repr(twice))
+### optax transformations are taken and merged where they can be
+= canonopt.chain(optax.clip(1.0)) is canonopt.chain(optax.clip(1.0))
+= canonopt.chain(optax.clip(1.0)) is not canonopt.chain(optax.clip(2.0))
+steps = canonopt.MultiSteps(canonopt.sgd(canonopt.dynamic(0.1)), 2).gradient_transformation()
+for inner in (optax.MultiSteps(optax.sgd(0.1), 2), steps):
+    assert canonopt.chain(inner).init(PARAMS)
+### a wrapper binds its own arguments
+@functools.wraps(sgd)
+def clipped(learning_rate, max_norm=1.0, momentum=0.9):
+    return optax.chain(optax.clip(max_norm), sgd(learning_rate, momentum))
+@functools.wraps(sgd)
+def with_momentum(*args, **kwargs): return sgd(args[0], **({"momentum": 0.9} | kwargs))
+= [*parameters_of(clipped).parameters] == ["learning_rate", "max_norm", "momentum"]
+= parameters_of(clipped).defaults["momentum"] == 0.9
+for wrapper in (with_momentum, functools.partial(with_momentum, momentum=0.5)):
+    assert parameters_of(wrapper).bind((0.1,), {}) == {"args": (0.1,)}
+factory = canonopt.canonical(with_momentum)
+params = {"w": jnp.ones(2)}
+= factory(0.1) is not factory(0.1, momentum=0.0)
+state = jax.eval_shape(factory(0.1).init, params)
+= jax.tree.structure(state) == jax.tree.structure(with_momentum(0.1).init(params))
+### a users factory may read any setting
+@canonopt.canonical
+def scaled(factor):
+    is_default = jax.config.jax_default_matmul_precision is None
+    return optax.scale(factor if is_default else -factor)
+before = scaled(2.0)
+with jax.default_matmul_precision("highest"):
+    assert scaled(2.0).update(1.0, ())[0] == -2.0
+= scaled(2.0) is before
+""")
 
-    before = scaled(2.0)
-    with jax.default_matmul_precision("highest"):
-        assert scaled(2.0).update(1.0, ())[0] == -2.0
-    assert scaled(2.0) is before
+
+@pytest.mark.parametrize("name", OF_FACTORIES)
+def test_what_holds_of_factories(name):
+    for found, expected in pairs(OF_FACTORIES[name][1], "", globals()):
+        assert found == expected

@@ -1,13 +1,13 @@
 """init_like_grads and grads_like: state exactly where there is a gradient."""
 
-import functools
+import functools  # noqa: F401  of the programs below
 import re
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+import optax  # noqa: F401  of the programs below
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -17,7 +17,7 @@ from canonopt import errors
 from canonopt._steps.leaves import struct_of
 
 from ..support import catalogue
-from ..support.generated import rows
+from ..support.generated import named_texts, pairs, rows
 from ..support.placements import KINDS, OPTIMIZERS, build, mesh, prepared
 
 
@@ -42,32 +42,6 @@ def loss_fn(model, x):
 X = jnp.ones((4, 3))
 
 
-def test_state_is_exactly_where_there_is_a_gradient():
-    opt_state = canonopt.init_like_grads(model(), loss_fn, X, optim=canonopt.adam(1e-3))
-    mu = optax.tree.get(opt_state, "mu")
-    assert isinstance(mu, Model)
-    assert (mu.table, mu.activation, mu.name) == (None, None, None)
-    assert mu.weight.shape == (3, 3)
-    grads = eqx.filter_grad(loss_fn)(model(), X)
-    assert jax.tree.structure(mu) == jax.tree.structure(grads)
-
-
-def test_a_zero_gradient_keeps_its_state():
-    params = {"used": jnp.ones(2), "unused": jnp.ones(2)}
-    grads = canonopt.grads_like(params, lambda p: p["used"].sum())
-    assert grads["unused"] is params["unused"]
-
-
-def test_keyword_arguments_and_auxiliary_results():
-    def loss(params, *, scale):
-        return scale * params["w"].sum(), {"aux": params["w"]}
-
-    opt_state = canonopt.init_like_grads(
-        {"w": jnp.ones(2)}, loss, optim=canonopt.adam(1e-3), has_aux=True, scale=2.0
-    )
-    assert optax.tree.get(opt_state, "mu")["w"].shape == (2,)
-
-
 # What a loss returns, whether it is said to return a pair, and what is said of it.
 LOSSES = """
 m(x) |  | must return a float scalar, but it returned f32[4,3]
@@ -86,14 +60,6 @@ def test_a_loss_that_is_no_scalar(returned, has_aux, message):
         canonopt.grads_like(model(), loss, X, has_aux=bool(has_aux))
 
 
-def test_a_model_of_which_no_leaf_gets_a_gradient():
-    text = re.escape("the gradients have no leaves, or the model has no array of floats or complex")
-    with pytest.raises(errors.LossError, match=text):
-        canonopt.grads_like({"n": jnp.arange(3)}, lambda model: 1.0 * model["n"].sum())
-    with pytest.raises(errors.LossError, match=text):
-        canonopt.init_like_grads({"w": X}, grads={"w": None}, optim=canonopt.sgd(0.1))
-
-
 @pytest.mark.parametrize("optim", [None, 1e-3, canonopt.adam])
 def test_the_optimizer_forgotten_or_not_built(optim):
     message = "^optim must be an optimizer, passed by name, not "
@@ -110,15 +76,6 @@ def test_numpy_leaves_count_as_equinox_counts_them():
             canonopt.grads_like(params, loss)
     else:
         assert canonopt.grads_like(params, loss)["w"] is params["w"]
-
-
-def test_an_error_of_the_loss_gets_a_note():
-    def loss(params, x):
-        raise KeyError("missing")
-
-    with pytest.raises(KeyError, match="missing") as caught:
-        canonopt.init_like_grads(model(), loss, X, optim=canonopt.adam(1e-3))
-    assert caught.value.__notes__[0].startswith("canonopt was tracing loss_fn for shapes")
 
 
 # --- abstract in, abstract out ------------------------------------------------------------------
@@ -162,44 +119,74 @@ def on_a_mesh(shape, *spec, **options):
     return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding, **options)
 
 
-def test_the_parameters_keep_their_shardings():
-    model = {"w": on_a_mesh((8, 4), "data", "model"), "b": on_a_mesh((4,)), "n": np.arange(3)}
-    x = on_a_mesh((16, 8), "data")
-    assert canonopt.grads_like(model, catalogue.loss_fn, x) == model | {"n": None}
+# Programs, and what holds in each.
+OF_STATES = named_texts(r"""
+### state is exactly where there is a gradient
+opt_state = canonopt.init_like_grads(model(), loss_fn, X, optim=canonopt.adam(1e-3))
+mu = optax.tree.get(opt_state, "mu")
+= isinstance(mu, Model)
+= (mu.table, mu.activation, mu.name) == (None, None, None)
+= mu.weight.shape == (3, 3)
+grads = eqx.filter_grad(loss_fn)(model(), X)
+= jax.tree.structure(mu) == jax.tree.structure(grads)
+### a zero gradient keeps its state
+params = {"used": jnp.ones(2), "unused": jnp.ones(2)}
+grads = canonopt.grads_like(params, lambda p: p["used"].sum())
+= grads["unused"] is params["unused"]
+### keyword arguments and auxiliary results
+def loss(params, *, scale): return scale * params["w"].sum(), {"aux": params["w"]}
+opt_state = canonopt.init_like_grads(
+    {"w": jnp.ones(2)}, loss, optim=canonopt.adam(1e-3), has_aux=True, scale=2.0
+)
+= optax.tree.get(opt_state, "mu")["w"].shape == (2,)
+### a model of which no leaf gets a gradient
+text = re.escape("the gradients have no leaves, or the model has no array of floats or complex")
+with pytest.raises(errors.LossError, match=text):
+    canonopt.grads_like({"n": jnp.arange(3)}, lambda model: 1.0 * model["n"].sum())
+with pytest.raises(errors.LossError, match=text):
+    canonopt.init_like_grads({"w": X}, grads={"w": None}, optim=canonopt.sgd(0.1))
+### an error of the loss gets a note
+def loss(params, x): raise KeyError("missing")
+with pytest.raises(KeyError, match="missing") as caught:
+    canonopt.init_like_grads(model(), loss, X, optim=canonopt.adam(1e-3))
+= caught.value.__notes__[0].startswith("canonopt was tracing loss_fn for shapes")
+### the parameters keep their shardings
+model = {"w": on_a_mesh((8, 4), "data", "model"), "b": on_a_mesh((4,)), "n": np.arange(3)}
+x = on_a_mesh((16, 8), "data")
+= canonopt.grads_like(model, catalogue.loss_fn, x) == model | {"n": None}
+### memory kinds are kept
+sharding = NamedSharding(mesh(), P(), memory_kind="unpinned_host")
+model = {"w": jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=sharding)}
+state = canonopt.init_like_grads(model, grads=model, optim=canonopt.sgd(0.1, momentum=0.9))
+= optax.tree.get(state, "trace")["w"].sharding.memory_kind == "unpinned_host"
+### an equinox model made by filter eval shape
+make = functools.partial(eqx.nn.MLP, 2, 1, 8, 2, key=jax.random.key(0))
+optim, x = canonopt.adam(1e-3), jax.ShapeDtypeStruct((2,), jnp.float32)
+state, whole = (
+    optim.init_like_grads(model, lambda model, x: model(x).sum(), x)
+    for model in (eqx.filter_eval_shape(make), make())
+)
+structs = eqx.filter(state, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+= described(structs) == described(eqx.filter(whole, eqx.is_array))
+### a weak type is taken away
+model = {"scale": on_a_mesh((), weak_type=True), "w": on_a_mesh((4,), "data")}
+found = canonopt.canonicalize(model)
+= found["w"] is model["w"]
+assert found["scale"] == on_a_mesh(()) and not found["scale"].weak_type
+### updates of structs are those of arrays
+struct = jax.ShapeDtypeStruct((4,), jnp.bfloat16, sharding=NamedSharding(mesh(), P("model")))
+update = jax.ShapeDtypeStruct((4,), jnp.float32)
+model = {"w": struct, "n": jax.ShapeDtypeStruct((), jnp.int32), "name": "a layer"}
+updates = {"w": update, "n": None, "name": None}
+= canonopt.apply_updates(model, updates) == model
+= canonopt.apply_updates({"w": jnp.ones(4)}, {"w": update})["w"] == update
+other = jax.ShapeDtypeStruct((5,), jnp.float32)
+with pytest.raises(errors.UpdatesError, match=r"model\['w'\] is .*and its update is"):
+    canonopt.apply_updates(model, updates | {"w": other})
+""")
 
 
-def test_memory_kinds_are_kept():
-    sharding = NamedSharding(mesh(), P(), memory_kind="unpinned_host")
-    model = {"w": jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=sharding)}
-    state = canonopt.init_like_grads(model, grads=model, optim=canonopt.sgd(0.1, momentum=0.9))
-    assert optax.tree.get(state, "trace")["w"].sharding.memory_kind == "unpinned_host"
-
-
-def test_an_equinox_model_made_by_filter_eval_shape():
-    make = functools.partial(eqx.nn.MLP, 2, 1, 8, 2, key=jax.random.key(0))
-    optim, x = canonopt.adam(1e-3), jax.ShapeDtypeStruct((2,), jnp.float32)
-    state, whole = (
-        optim.init_like_grads(model, lambda model, x: model(x).sum(), x)
-        for model in (eqx.filter_eval_shape(make), make())
-    )
-    structs = eqx.filter(state, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    assert described(structs) == described(eqx.filter(whole, eqx.is_array))
-
-
-def test_a_weak_type_is_taken_away():
-    model = {"scale": on_a_mesh((), weak_type=True), "w": on_a_mesh((4,), "data")}
-    found = canonopt.canonicalize(model)
-    assert found["w"] is model["w"]
-    assert found["scale"] == on_a_mesh(()) and not found["scale"].weak_type
-
-
-def test_updates_of_structs_are_those_of_arrays():
-    struct = jax.ShapeDtypeStruct((4,), jnp.bfloat16, sharding=NamedSharding(mesh(), P("model")))
-    update = jax.ShapeDtypeStruct((4,), jnp.float32)
-    model = {"w": struct, "n": jax.ShapeDtypeStruct((), jnp.int32), "name": "a layer"}
-    updates = {"w": update, "n": None, "name": None}
-    assert canonopt.apply_updates(model, updates) == model
-    assert canonopt.apply_updates({"w": jnp.ones(4)}, {"w": update})["w"] == update
-    other = jax.ShapeDtypeStruct((5,), jnp.float32)
-    with pytest.raises(errors.UpdatesError, match=r"model\['w'\] is .*and its update is"):
-        canonopt.apply_updates(model, updates | {"w": other})
+@pytest.mark.parametrize("name", OF_STATES)
+def test_what_holds_of_states(name):
+    for found, expected in pairs(OF_STATES[name][1], "", globals()):
+        assert found == expected

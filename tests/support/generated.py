@@ -79,18 +79,18 @@ def named_texts(text: str) -> dict[str, tuple[str, str]]:
 
 
 def pairs(text: str, block: str, names: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Run a program in a `with` block, and yield each found value with the expected value.
+    """Run a program in a `with` block, if any, and yield each found and expected value.
 
     The block ends before the first line `= found == expected`. In `= condition`, True is expected.
     """
-    lines, depth = [f"    with {block}:"], 8
+    lines, depth = ([f"    with {block}:"], 8) if block else ([], 4)
     for line in text.splitlines():
         if line.startswith("= "):
             depth = 4
             found, is_pair, expected = line.removeprefix("= ").rpartition(" == ")
             line = f"yield {found}, {expected}" if is_pair else f"yield bool({expected}), True"
         lines.append(" " * depth + line)
-    exec("\n".join(["def run():", *lines]), names, made := {})
+    exec("\n".join(["def run():", *lines, "    yield from ()"]), names, made := {})
     yield from made["run"]()
 
 
