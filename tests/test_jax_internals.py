@@ -261,7 +261,7 @@ def renamed(module, *prefixes):
     return move
 
 
-def in_a_module_of_another_name(module):
+def in_another_module(module):
     return lambda monkeypatch: monkeypatch.setitem(
         vars(importlib.import_module(module)), "__name__", "jax._src.moved"
     )
@@ -336,7 +336,7 @@ MOVED = {
     ],
     f"{PJIT}.cache_miss": [
         (renamed(PJIT, "cache_miss", "_python_pjit_helper"), f"{PJIT}.cache_miss"),
-        (in_a_module_of_another_name(PJIT), BACKWARD),
+        (in_another_module(PJIT), BACKWARD),
     ],
     TRACE: [
         (elsewhere(EVAL, trace_to_jaxpr=len), IS_COUNTED and TRACE),
@@ -344,10 +344,7 @@ MOVED = {
         (elsewhere(EVAL, __file__="moved.py"), TRACE),
         (renamed(EVAL, "trace_to_jaxpr"), TRACE),
     ],
-    BACKWARD: [
-        (renamed(AD, "backward_pass"), BACKWARD),
-        (in_a_module_of_another_name(AD), BACKWARD),
-    ],
+    BACKWARD: [(renamed(AD, "backward_pass"), BACKWARD), (in_another_module(AD), BACKWARD)],
     UNDER_JIT: [
         (removed(UNDER_JIT), None),
         (changed(UNDER_JIT, lambda trace: True), None),

@@ -13,6 +13,7 @@ from canonopt.__main__ import main
 
 from ..support.counting import fresh
 from ..support.doctor import DOCTOR, PYTHON, as_lines, importable, records_of, run, started
+from ..support.generated import rows
 
 # Moves a name of JAX in the process of the script, before canonopt listens there.
 MOVES = """
@@ -134,9 +135,8 @@ def stream(tmp_path_factory):
 def test_what_is_allowed_is_accepted(options, status, reasons, stream, capsys):
     assert main(["doctor", *options.split(), "--attach-to", stream]) == status
     errors = capsys.readouterr().err
-    assert (
-        re.findall(r"^canonopt doctor: exit status 3, because of (\w+) ", errors, re.M) == reasons
-    )
+    because = r"^canonopt doctor: exit status 3, because of (\w+) "
+    assert re.findall(because, errors, re.M) == reasons
     text = "--allow othr: the report has no function of this name"
     assert (text in errors) == ("othr" in options)
 
@@ -180,42 +180,35 @@ FILES = {
 NO_STREAM = "is not a stream of canonopt doctor, version 3. Write one with --streams FOLDER"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("doctor", "no script to run. Write: canonopt doctor train.py"),
-        ("doctor -m", "no script to run. Write: canonopt doctor train.py"),
-        ("doctor --html", "argument --html: expected one argument"),
-        ("doctor train.ipynb", "train.ipynb is a notebook. Use canonopt.compile_log"),
-        ("doctor --nonsense train.py", "unrecognized arguments: --nonsense"),
-        (
-            "doctor --json no/such/folder.json train.py",
-            "cannot write .*: it is a folder, or its folder is missing or not writable",
-        ),
-        ("doctor --html . train.py", "cannot write .: it is a folder, or its folder is missing"),
-        ("doctor --streams . train.py", "not empty: give --streams a new folder for each run"),
-        ("doctor --streams report.json train.py", "cannot make the folder report.json: "),
-        ("doctor --format html train.py", "argument --format: invalid choice: 'html'"),
-        (
-            "doctor --attach-to x train.py",
-            "--attach-to takes no command: it reads what another run wrote",
-        ),
-        ("doctor --compare end end train.py", "--compare takes no command: it reads what"),
-        (
-            "doctor --allow step train.py",
-            "cannot allow 'step': write FUNCTION:N, for example step:2",
-        ),
-        ("doctor --allow step:0 train.py", "cannot allow 'step:0': write FUNCTION:N"),
-        ("", "the following arguments are required: command"),
-        ("doctor --attach-to nonsense", f"nonsense {NO_STREAM}"),
-        ("doctor --attach-to end", f"end {NO_STREAM}"),
-        ("doctor --attach-to newer", f"newer {NO_STREAM}"),
-        ("doctor --attach-to begun", "has no stream of canonopt doctor"),
-        ("doctor --attach-to missing", "No such file or directory"),
-        ("doctor --compare missing end", "No such file or directory: 'missing'"),
-        ("doctor --compare report end", f"report {NO_STREAM}"),
-    ],
-)
+# The arguments, and what is said of them.
+WRONG = rows(r"""
+doctor | no script to run. Write: canonopt doctor train.py
+doctor -m | no script to run. Write: canonopt doctor train.py
+doctor --html | argument --html: expected one argument
+doctor train.ipynb | train.ipynb is a notebook. Use canonopt.compile_log
+doctor --nonsense train.py | unrecognized arguments: --nonsense
+doctor --json no/such/folder.json train.py | \
+    cannot write .*: it is a folder, or its folder is missing or not writable
+doctor --html . train.py | cannot write .: it is a folder, or its folder is missing
+doctor --streams . train.py | not empty: give --streams a new folder for each run
+doctor --streams report.json train.py | cannot make the folder report.json: .
+doctor --format html train.py | argument --format: invalid choice: 'html'
+doctor --attach-to x train.py | --attach-to takes no command: it reads what another run wrote
+doctor --compare end end train.py | --compare takes no command: it reads what
+doctor --allow step train.py | cannot allow 'step': write FUNCTION:N, for example step:2
+doctor --allow step:0 train.py | cannot allow 'step:0': write FUNCTION:N
+ | the following arguments are required: command
+doctor --attach-to nonsense | nonsense NO STREAM
+doctor --attach-to end | end NO STREAM
+doctor --attach-to newer | newer NO STREAM
+doctor --attach-to begun | has no stream of canonopt doctor
+doctor --attach-to missing | No such file or directory
+doctor --compare missing end | No such file or directory: 'missing'
+doctor --compare report end | report NO STREAM
+""")
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
 def test_wrong_usage_is_an_error_before_anything_runs(
     arguments, message, capsys, tmp_path, monkeypatch
 ):
@@ -225,7 +218,7 @@ def test_wrong_usage_is_an_error_before_anything_runs(
     with pytest.raises(SystemExit) as caught:
         main(arguments.split())
     assert caught.value.code == 2
-    assert re.search(message, capsys.readouterr().err)
+    assert re.search(message.replace("NO STREAM", NO_STREAM), capsys.readouterr().err)
 
 
 def test_a_page_needs_rich(monkeypatch, capsys):
@@ -279,29 +272,24 @@ for runtime.weight in (1.0, 2.0):
 }
 
 
+NOT_COMPARED = rows("""
+timed.py | A time or a random number in it may be the reason.
+-- env -u PYTHONPATH {python} plain.py | could not be watched
+fails.py | With canonopt's factories the exit status is 1.
+broken.py | The command failed, so it was not run again with canonopt.
+stale.py | the first line of output that differs is '-0.5', and was '-1.0'. A
+longer.py | the first line of output that differs is '2', and was nothing. A
+""")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        (("timed.py",), "A time or a random number in it may be the reason."),
-        (("--", "env", "-u", "PYTHONPATH", sys.executable, "plain.py"), "could not be watched"),
-        (("fails.py",), "With canonopt's factories the exit status is 1."),
-        (("broken.py",), "The command failed, so it was not run again with canonopt."),
-        (
-            ("stale.py",),
-            "the first line of output that differs is '-0.5', and was '-1.0'. ",
-        ),
-        (
-            ("longer.py",),
-            "the first line of output that differs is '2', and was nothing. ",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("command", "told"), NOT_COMPARED)
 def test_says_what_is_not_the_same_or_cannot_be_compared(command, told, tmp_path):
     for name, source in SCRIPTS.items():
         (tmp_path / name).write_text(source)
-    done = run(*DOCTOR, "--try", *command, cwd=tmp_path)
+    arguments = command.format(python=sys.executable).split()
+    done = run(*DOCTOR, "--try", *arguments, cwd=tmp_path)
     assert told in done.stderr
-    assert ("step goes on with an old value" in done.stderr) == (command == ("stale.py",))
+    assert ("step goes on with an old value" in done.stderr) == (command == "stale.py")
     assert SAME not in done.stderr
     assert "canonopt fix" not in done.stderr

@@ -45,7 +45,7 @@ def traced_only():
     jax.eval_shape(step, jnp.ones(3))  # traced again
 
 
-GROWN = "was traced and compiled again"
+GROWN, TWO = "was traced and compiled again", "    expected: only 2 programs, which differ in"
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,7 @@ GROWN = "was traced and compiled again"
             [grown(8, 5)],
             FEW,
             [f"{GROWN}, once"],
-            [
-                "    expected: only 2 programs, which differ in tree['x']: shape: float32[8] -> "
-                "float32[5]"
-            ],
+            [f"{TWO} tree['x']: shape: float32[8] -> float32[5]"],
         ),
         ([traced_only], FEW, ["was traced again, once"], []),
         ([grown(1, 2), grown(3, 4)], FEW, [f"{GROWN}, twice, in all processes"], []),
@@ -407,6 +404,9 @@ def evaluate(x):
     return x
 
 
+evaluated = trained(3, others=[evaluate])
+
+
 def saved(path, function):
     """Save the stream of a process that calls a function, and return its path."""
     path.write_text("".join(as_lines(records_of(function))))
@@ -437,12 +437,7 @@ STEP, EVALUATE = (rf"{name} \(.*test_report.py:\d+\)" for name in ("step", "eval
                 "    write: canonopt.jit in place of jax.jit",
             ],
         ),
-        (
-            trained(3),
-            trained(3, others=[evaluate]),
-            "1 -> 1",
-            [EVALUATE, "  compiled in the second run only"],
-        ),
+        (trained(3), evaluated, "1 -> 1", [EVALUATE, "  compiled in the second run only"]),
     ],
 )
 def test_new_programs_have_what_differs(first, second, counts, expected, tmp_path, capsys):

@@ -33,6 +33,7 @@ TEXTS = {
     ),
 }
 MAIN = "import sys\nprint(__file__, sys.argv, sys.path[0], sorted(globals()))\n1/0"
+FROM_STDIN = ["-", "x", "-m", "--", "--json"]
 # The arguments of Python, and what the script prints in any case.
 COMMANDS = {
     **{name: (["script.py"], "") for name in TEXTS},
@@ -43,10 +44,7 @@ COMMANDS = {
     "an archive": (["./main.zip", "x"], "main.zip"),
     "a module": (["-m", "main", "x"], "main.py"),
     "a missing script": (["no_such.py"], ""),
-    "a script from stdin": (
-        ["-", "x", "-m", "--", "--json"],
-        "to stdin ['-', 'x', '-m', '--', '--json']",
-    ),
+    "a script from stdin": (FROM_STDIN, f"to stdin {FROM_STDIN}"),
 }
 FAST = ("both streams are closed", "it raises", "an archive", "a missing script")
 
@@ -115,16 +113,13 @@ def test_a_command_that_cannot_run(command, status, message):
 
 @pytest.mark.parametrize(
     ("ending", "status", "note"),
-    [
-        ("is killed", 137, "The command was killed by SIGKILL."),
-        ("os._exit", 5, "The command ended with os._exit."),
-    ],
+    [("is killed", 137, "was killed by SIGKILL."), ("os._exit", 5, "ended with os._exit.")],
 )
 @pytest.mark.slow
 def test_an_abrupt_end_has_a_report(ending, status, note):
     _, report, done = doctored("endings.py", ending)
     assert done.returncode == status
-    assert re.search(rf"^{note}$", report, re.MULTILINE), report
+    assert re.search(rf"^The command {note}$", report, re.MULTILINE), report
     assert re.search(r"^step +1 +1 ", report, re.MULTILINE), report
 
 
@@ -243,10 +238,7 @@ CLOSES = "import os; os.closerange(3, 1000); os.chdir(os.sep)"
         ("forks.py", "2 2", ""),
         ("-m pytest -q -p no:cacheprovider test_grows.py", "2 2", "1 passed"),
         ("-- sh -c 'true; exec \"$0\" grows.py' {python}", "2 2", ""),
-        *(
-            (f"-- {{python}} -c '{first}; import grows; grows.main()'", "2 2", "")
-            for first in FIRST
-        ),
+        *((f"-- {{python}} -c '{each}; import grows; grows.main()'", "2 2", "") for each in FIRST),
         (f"-- {{python}} -c 'import grows; {CLOSES}; grows.main()'", "2 2", ""),
     ],
 )

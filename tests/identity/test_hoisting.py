@@ -36,7 +36,7 @@ from canonopt._identity.hoisting import _callables
 from ..support import callables
 from ..support.callables import Frozen, Holder, Scale, a_lambda, captured, captured_call, outcome
 from ..support.counting import counted
-from ..support.generated import defined, named_texts, rows
+from ..support.generated import defined, named_texts, pairs, rows
 from ..support.values import LOOKALIKES, Pair, bits, same
 
 # --- kinds of callables -----------------------------------------------------------------------
@@ -71,34 +71,10 @@ STABLE = [
 ]
 
 
-@pytest.mark.parametrize(
-    "fn", STABLE, ids=lambda fn: getattr(fn, "__qualname__", None) or fn.__name__
-)
+@pytest.mark.parametrize("fn", STABLE, ids=lambda fn: getattr(fn, "__qualname__", fn.__name__))
 def test_what_is_stable_comes_back_unchanged(fn):
     assert hoist(fn) is fn
     assert hoist(fn, strict=True) is fn
-
-
-def test_a_setting_that_jax_does_not_compare_counts():
-    def noise(x):
-        return x + jax.random.normal(jax.random.key(0))
-
-    found = []
-    for name in ("threefry2x32", "rbg", "threefry2x32"):
-        with jax.default_prng_impl(name):
-            step = hoist(lambda x: noise(x))
-            found.append((step, jax.jit(step)(1.0), jax.jit(lambda x: noise(x))(1.0)))
-    assert found[0][0] is found[2][0]
-    assert all(jitted == plain for _, jitted, plain in found)
-
-
-def test_hoisted_looks_like_the_original():
-    original = callables.a_nested_function(2)
-    hoisted = hoist(original)
-    for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
-        assert getattr(hoisted, name) == getattr(original, name)
-    # A step wrapped in a hoisted function is traced under the same name.
-    assert hoist(jax.jit(original)).__name__ == "square"
 
 
 # --- never merged if they behave differently -----------------------------------------------------
@@ -293,14 +269,6 @@ def test_parts_of_the_original_are_replaced(made, change, within):
     assert outcome(called, hoist(original)) == outcome(called, original)
 
 
-def test_a_rule_for_derivatives_is_replaced():
-    original = callables.custom_jvp(2.0)
-    hoisted = hoist(original)
-    original.defjvp(lambda primals, tangents: (original(*primals), 0 * tangents[0]))
-    assert (jax.grad(original)(1.0), jax.grad(hoisted)(1.0)) == (0, 14)
-    assert hoist(original) is not hoisted
-
-
 @pytest.mark.parametrize("partial", [functools.partial, jtu.Partial])
 def test_keywords_of_a_partial_are_changed_in_place(partial):
     original = partial(callables.scale, 2, offset=1)
@@ -493,15 +461,6 @@ def test_strict_names_what_is_compared_by_identity(name):
     hoist(function)
 
 
-def test_strict_names_a_tracer():
-    def body(x):
-        with pytest.raises(errors.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"):
-            hoist(captured(x), strict=True)
-        return x
-
-    jax.make_jaxpr(body)(1.0)
-
-
 @pytest.mark.parametrize("value", [3, None, "name", [len], jnp.ones(2)], ids=repr)
 def test_what_is_not_callable_cannot_be_hoisted(value):
     message = r"hoist takes a callable, not .*write canonopt\.canonicalize\(model\)"
@@ -526,19 +485,6 @@ def test_lookalikes_are_told_apart(name):
         assert again is earlier or isinstance(value, enum.Enum)
         merged = [v for v, other in zip(LOOKALIKES, hoisted, strict=True) if other is earlier]
         assert all(same(value, v) for v in merged)
-
-
-def test_names_and_annotations_are_told_apart():
-    def make(annotation=int, name="function", doc="A function."):
-        def function(x: annotation):
-            return x
-
-        function.__name__, function.__doc__ = name, doc
-        return function
-
-    assert hoist(make()) is hoist(make())
-    others = [make(float), make(list[int]), make(name="other"), make(doc="Another.")]
-    assert len({hoist(make()), *map(hoist, others)}) == 5
 
 
 POLICIES = jax.checkpoint_policies
@@ -673,11 +619,6 @@ class Wide(flax.linen.Module):
         return flax.linen.Dense(self.size)(x)
 
 
-def test_a_jitted_method_of_a_linen_module_counts_by_value():
-    first = hoist(jax.jit(Wide(4).apply))
-    assert first is hoist(jax.jit(Wide(4).apply)) is not hoist(jax.jit(Wide(5).apply))
-
-
 # --- canonicalize ---------------------------------------------------------------------------
 
 
@@ -719,25 +660,6 @@ def test_callables_in_leaves_and_in_static_fields_are_hoisted():
     assert one.layers[1]() == 2.0
 
 
-def test_types_and_invariants_of_modules_are_kept():
-    checked = []
-
-    class Checked(eqx.Module):
-        size: int = eqx.field(converter=lambda n: n + 1)
-        fn: Callable
-        weight: jax.Array
-
-        def __check_init__(self):
-            checked.append(self.size)
-
-    one = canonicalize(Checked(1, a_lambda(2.0), jnp.full(2, 1.0)))
-    assert type(one) is Checked
-    assert (one.size, checked) == (2, [2])
-    assert not one.weight.weak_type
-    with pytest.raises(AttributeError):
-        one.size = 3
-
-
 def test_attributes_of_a_transformation_are_kept_and_a_spec_is_unchanged():
     transform = optax.GradientTransformationExtraArgs(a_lambda(2.0), a_lambda(3.0))
     transform.note = "attributes may mean anything"
@@ -746,23 +668,6 @@ def test_attributes_of_a_transformation_are_kept_and_a_spec_is_unchanged():
     assert made.note == transform.note
     spec = canonopt.adam(1e-3)
     assert canonicalize(spec) is spec
-
-
-def test_a_part_in_two_places_stays_one_object():
-    layer, weak, key = eqx.nn.Lambda(a_lambda(2.0)), jnp.full(2, 1.0), jax.random.key(0)
-    names = [layer, key]
-    assert not canonicalize(jax.ShapeDtypeStruct((), jnp.float32, weak_type=True)).weak_type
-    tree = canonicalize({"a": layer, "b": (layer, weak), "c": weak, "d": names, "e": names})
-    assert tree["a"] is tree["b"][0] is tree["d"][0]
-    assert tree["b"][1] is tree["c"]
-    assert tree["d"] is tree["e"] and tree["d"][1] is key
-    embedding = eqx.nn.Embedding(4, 3, key=jax.random.key(0))
-    linear = eqx.nn.Linear(3, 4, use_bias=False, key=jax.random.key(1))
-    tied = eqx.nn.Shared((embedding, linear), lambda p: p[1].weight, lambda p: p[0].weight)
-    made = canonicalize(tied)
-    assert jax.tree.structure(made) == jax.tree.structure(tied)
-    one, other = made()
-    assert one.weight is other.weight is embedding.weight
 
 
 @flax.struct.dataclass
@@ -861,12 +766,11 @@ def test_fields_take_what_fields_take():
 
 # --- any tree ---------------------------------------------------------------------------------
 
+LAMBDAS = st.integers(0, 2).map(a_lambda)
 LEAVES = st.one_of(
-    st.none(),
-    st.integers(),
-    st.text(max_size=3),
+    *(st.none(), st.integers(), st.text(max_size=3)),
     st.sampled_from([jnp.ones(2), jnp.full(2, 1.0), np.ones(2), jax.nn.relu, jnp.float32]),
-    st.integers(0, 2).map(a_lambda),
+    LAMBDAS,
     st.integers(0, 2).map(lambda n: functools.partial(a_lambda(n), 1)),
 )
 TREES = st.recursive(
@@ -876,9 +780,7 @@ TREES = st.recursive(
         st.lists(trees, max_size=3).map(tuple),
         st.dictionaries(st.text(max_size=2), trees, max_size=3),
         st.builds(Pair, trees, trees),
-        st.builds(
-            Model, trees, trees, st.integers(0, 2).map(a_lambda), st.lists(trees, max_size=2)
-        ),
+        st.builds(Model, trees, trees, LAMBDAS, st.lists(trees, max_size=2)),
         trees.map(lambda tree: [tree, tree]),
     ),
     max_leaves=8,
@@ -901,3 +803,83 @@ def test_nothing_but_callables_and_weak_types_changes(tree):
             assert other is hoist(leaf)
         else:
             assert other is leaf
+
+
+# Programs, and what holds in each.
+OF_HOISTED = named_texts(r"""
+### a setting that jax does not compare counts
+def noise(x): return x + jax.random.normal(jax.random.key(0))
+found = []
+for name in ("threefry2x32", "rbg", "threefry2x32"):
+    with jax.default_prng_impl(name):
+        step = hoist(lambda x: noise(x))
+        found.append((step, jax.jit(step)(1.0), jax.jit(lambda x: noise(x))(1.0)))
+= found[0][0] is found[2][0]
+assert all(jitted == plain for _, jitted, plain in found)
+### hoisted looks like the original
+original = callables.a_nested_function(2)
+hoisted = hoist(original)
+for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
+    assert getattr(hoisted, name) == getattr(original, name)
+# A step wrapped in a hoisted function is traced under the same name.
+= hoist(jax.jit(original)).__name__ == "square"
+### a rule for derivatives is replaced
+original = callables.custom_jvp(2.0)
+hoisted = hoist(original)
+original.defjvp(lambda primals, tangents: (original(*primals), 0 * tangents[0]))
+= (jax.grad(original)(1.0), jax.grad(hoisted)(1.0)) == (0, 14)
+= hoist(original) is not hoisted
+### strict names a tracer
+def body(x):
+    with pytest.raises(errors.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"):
+        hoist(captured(x), strict=True)
+    return x
+jax.make_jaxpr(body)(1.0)
+### names and annotations are told apart
+def make(annotation=int, name="function", doc="A function."):
+    def function(x: annotation):
+        return x
+    function.__name__, function.__doc__ = name, doc
+    return function
+= hoist(make()) is hoist(make())
+others = [make(float), make(list[int]), make(name="other"), make(doc="Another.")]
+= len({hoist(make()), *map(hoist, others)}) == 5
+### a jitted method of a linen module counts by value
+first = hoist(jax.jit(Wide(4).apply))
+= first is hoist(jax.jit(Wide(4).apply)) is not hoist(jax.jit(Wide(5).apply))
+### types and invariants of modules are kept
+checked = []
+class Checked(eqx.Module):
+    size: int = eqx.field(converter=lambda n: n + 1)
+    fn: Callable
+    weight: jax.Array
+    def __check_init__(self):
+        checked.append(self.size)
+one = canonicalize(Checked(1, a_lambda(2.0), jnp.full(2, 1.0)))
+= type(one) is Checked
+= (one.size, checked) == (2, [2])
+= not one.weight.weak_type
+with pytest.raises(AttributeError):
+    one.size = 3
+### a part in two places stays one object
+layer, weak, key = eqx.nn.Lambda(a_lambda(2.0)), jnp.full(2, 1.0), jax.random.key(0)
+names = [layer, key]
+= not canonicalize(jax.ShapeDtypeStruct((), jnp.float32, weak_type=True)).weak_type
+tree = canonicalize({"a": layer, "b": (layer, weak), "c": weak, "d": names, "e": names})
+= tree["a"] is tree["b"][0] is tree["d"][0]
+= tree["b"][1] is tree["c"]
+= tree["d"] is tree["e"] and tree["d"][1] is key
+embedding = eqx.nn.Embedding(4, 3, key=jax.random.key(0))
+linear = eqx.nn.Linear(3, 4, use_bias=False, key=jax.random.key(1))
+tied = eqx.nn.Shared((embedding, linear), lambda p: p[1].weight, lambda p: p[0].weight)
+made = canonicalize(tied)
+= jax.tree.structure(made) == jax.tree.structure(tied)
+one, other = made()
+= one.weight is other.weight is embedding.weight
+""")
+
+
+@pytest.mark.parametrize("name", OF_HOISTED)
+def test_what_holds_of_what_is_hoisted(name):
+    for found, expected in pairs(OF_HOISTED[name][1], "", globals()):
+        assert found == expected

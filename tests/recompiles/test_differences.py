@@ -21,7 +21,8 @@ from canonopt._recompiles.rules import explain
 
 from ..support.callables import captured
 from ..support.counting import calls_of
-from ..support.scenarios import JITS, SCENARIOS, cells, committed, named, ones, scaling
+from ..support.generated import rows
+from ..support.scenarios import JITS, SCENARIOS, cells, named, ones, scaling
 from ..support.values import Module
 
 CELLS = [pytest.param(*cell, id=f"{cell[0].name}, {cell[1]}") for cell in cells()]
@@ -84,38 +85,25 @@ def last_change(*calls):
 
 
 # Calls, and what the last one is compared with.
-NEAREST = {
-    "fewest differences": (
-        lambda: [
-            (ones(3), ones(3), "a"),
-            (ones(4), ones(5), "b"),
-            (ones(6, dtype=np.int32), ones(5), "c"),
-            (ones(3), ones(3), "b"),
-        ],
-        "mode: static value: 'a' -> 'b'",
-    ),
-    "most similar array": (
-        lambda: [(x, ones(1), "a") for x in (ones(4), ones(4).astype(np.int8), committed(4))],
-        "x: commitment: not committed -> committed",
-    ),
-    "not a number": (
-        lambda: [(x, ones(1), "a") for x in (1.0, ones(3), ones(4))],
-        "x: shape: float32[3] -> float32[4]",
-    ),
-    "no choice of the user's": (
-        lambda: [(x, ones(1), m) for x, m in ((jnp.full(3, 1.0), 1), (ones(3), 2), (ones(3), 1))],
-        "x: weak type: float32[3], weak -> float32[3]",
-    ),
-    "not None": (
-        lambda: [(x, ones(1), "a") for x in (None, ones(3), ones(4))],
-        "x: shape: float32[3] -> float32[4]",
-    ),
-}
+NEAREST = rows(r"""
+# fewest differences
+(ones(3), ones(3), "a"), (ones(4), ones(5), "b"), (ones(6, dtype=np.int32), ones(5), "c"), \
+    (ones(3), ones(3), "b") | mode: static value: 'a' -> 'b'
+# most similar array
+*((x, ones(1), "a") for x in (ones(4), ones(4).astype(np.int8), \
+    jax.device_put(ones(4), jax.devices()[0]))) | x: commitment: not committed -> committed
+# not a number, and not None
+*((x, ones(1), "a") for x in (1.0, ones(3), ones(4))) | x: shape: float32[3] -> float32[4]
+*((x, ones(1), "a") for x in (None, ones(3), ones(4))) | x: shape: float32[3] -> float32[4]
+# no choice of the user's
+*((x, ones(1), m) for x, m in ((jnp.full(3, 1.0), 1), (ones(3), 2), (ones(3), 1))) | \
+    x: weak type: float32[3], weak -> float32[3]
+""")
 
 
-@pytest.mark.parametrize(("calls", "says"), NEAREST.values(), ids=NEAREST)
+@pytest.mark.parametrize(("calls", "says"), NEAREST)
 def test_a_call_is_compared_with_the_nearest_earlier_one(calls, says):
-    assert str(last_change(*calls())) == says
+    assert str(last_change(*eval(f"[{calls}]"))) == says
 
 
 def renamed(prefix, count):

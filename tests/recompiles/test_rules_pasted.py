@@ -47,8 +47,7 @@ step(other, ones)  # here
 ### a batch that one call does not split
 # write: batch = jax.device_put(batch, jax.sharding.NamedSharding(mesh, \
 jax.sharding.PartitionSpec('d')))
-# hint: put batch in one place before the first call: by jax.device_put with one sharding, or \
-eqx.filter_shard for a model
+# hint: put batch in one place before the first call: BY
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 step, mesh = jax.jit(lambda batch: batch.sum()), Mesh(jax.devices()[:2], "d")
 for axes in ("d", "d", None):
@@ -56,8 +55,7 @@ for axes in ("d", "d", None):
     results.append(step(batch))  # here
 ### a state that is on the host from its second call on
 # write: state = jax.device_put(state, on_host)
-# hint: put state in one place before the first call: by jax.device_put with one sharding, or \
-eqx.filter_shard for a model
+# hint: put state in one place before the first call: BY
 step = jax.jit(lambda state: state["n"] + 0)
 on_host = everywhere.with_memory_kind("pinned_host")
 state = jax.device_put({"n": ones, "mu": ones}, {"n": everywhere, "mu": on_host})
@@ -65,8 +63,7 @@ for _ in range(2):
     results.append(step(state))  # here
     state = jax.device_put(state, on_host)
 ### a momentum that comes back from the host, on one device
-# hint: put momentum in one place before the first call: by jax.device_put with one sharding, or \
-eqx.filter_shard for a model
+# hint: put momentum in one place before the first call: BY
 step = jax.jit(lambda momentum: jax.device_put(momentum, jax.memory.Space.Device))
 on_host = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
 momentum = jax.device_put(ones, on_host)
@@ -74,15 +71,13 @@ for _ in range(2):
     momentum = step(momentum)  # here
 ### an array that is on a device only at first
 # write: batch = jax.device_put(batch, jax.devices()[0])
-# hint: put x in one place before the first call: by jax.device_put with one sharding, or \
-eqx.filter_shard for a model
+# hint: put x in one place before the first call: BY
 step = jax.jit(lambda x: x * 2)
 for batch in (jax.device_put(ones, jax.devices()[0]), ones):
     results.append(step(batch))  # here
 ### a model with a function, on another device
 # write: net = eqx.filter_shard(net, jax.devices()[0])
-# hint: put model in one place before the first call: by jax.device_put with one sharding, or \
-eqx.filter_shard for a model
+# hint: put model in one place before the first call: BY
 class Model(eqx.Module):
     weight: jax.Array
     activation: object
@@ -97,8 +92,7 @@ for i in range(2):
         net = eqx.filter_shard(net, jax.devices()[0])
     results.append(step(net, np.ones(8, np.float32)))  # here
 ### a mesh that has no name where the call is
-# hint: put x in one place before the first call: by jax.device_put with one sharding, or \
-eqx.filter_shard for a model
+# hint: put x in one place before the first call: BY
 def placed(x, i):
     mesh = Mesh(np.array(jax.devices()), ("data",))
     return jax.device_put(x, NamedSharding(mesh, PartitionSpec("data"))) if i else x
@@ -248,6 +242,12 @@ for decays in (True, False):
     optim = canonopt.chain(canonopt.adamw(1e-3, mask={"w": decays}))
     step({"w": ones}, tx=optim)  # here
 """
+TEXT = re.sub(
+    ": BY$",
+    ": by jax.device_put with one sharding, or eqx.filter_shard for a model",
+    TEXT,
+    flags=re.M,
+)
 SCRIPTS = {part.partition("\n")[0]: part.partition("\n")[2] for part in TEXT[4:].split("\n### ")}
 
 

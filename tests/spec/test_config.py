@@ -391,10 +391,8 @@ def test_wrong_data_are_refused_with_their_path(path, data, message, monkeypatch
     with pytest.raises(errors.ConfigError) as caught:
         read_with(lambda spec: spec.update(value=data), holding(1))
     keys = {"optax", "canonical"} & {*data} if isinstance(data, dict) else ()
-    assert (caught.value.path or "").removeprefix("data.") in (
-        path,
-        *(f"{path}.{key}" for key in keys),
-    )
+    found = (caught.value.path or "").removeprefix("data.")
+    assert found in (path, *(f"{path}.{key}" for key in keys))
     assert message in str(caught.value)
 
 
