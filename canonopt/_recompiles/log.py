@@ -18,7 +18,7 @@ from .._jax_internals.watching import Compile
 from .._python_internals.callers import is_name_of_code, place_of
 from .._texts import aligned, compiles_text
 from ..errors import UnknownFunctionError
-from .differences import differ
+from .differences import differ, listed
 from .records import FUNCTION, Call
 from .rules import CLEARED, HANDFUL, OTHERS, Cause, Change, explain, few
 from .stale import StaleRead
@@ -204,10 +204,8 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
             others[name] = told, [e for e in first.values() if e.compiled_again]
     if others:
         told, _ = max(others.values(), key=lambda each: len(each[1]))
-        if re.search("append|stack|concat", " ".join(others)):
-            told = attrs.evolve(told, hints=(_PAD + _STACK,))
         again = [entry for _, of_name in others.values() for entry in of_name]
-        causes.append(_cause(again, told))
+        causes.append(_cause(again, attrs.evolve(told, hints=(_hint_on_lengths(others),))))
     if cleared:
         told = Cause(note="the caches of JAX were cleared", hints=(CLEARED,))
         causes.append(_cause(cleared, told))
@@ -231,15 +229,25 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     is_one_length = len(_changing([*given])) == 1 and len(given) > HANDFUL
     if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):
         return None
-    return Cause(note=f"{len(most)} shapes: the length {growth or _CHANGES}", hints=(_PAD,))
+    return Cause(note=f"{len(most)} shapes: the length {growth or _CHANGES}")
 
 
 _ARRAY = re.compile(r"\w+\[[\d,]*\]")
-_PAD = (
-    "put the whole computation under jax.jit, and pad to one length with a mask: "
-    "jnp.where(jnp.arange(size) < n, x, 0) in a sum, -inf in a maximum, and divide a mean by n"
-)
-_STACK = ". Append to a Python list, and stack it once"
+# What a mask puts in place of padding, so that it changes no result; other operations have nothing.
+_NEUTRAL = {"sum": "0", "prod": "1", "min": "inf", "max": "-inf", "mean": "0 (a sum, divided by n)"}
+_BY_VALUE = "dynamic_slice integer_pow square add subtract multiply true_divide negative where"
+
+
+def _hint_on_lengths(operations: Iterable[str]) -> str:
+    """Return what to do if a line runs operations for many lengths."""
+    names = [name.removeprefix("_reduce").strip("_") for name in operations]
+    neutral = [f"{_NEUTRAL[name]} in a {name}" for name in names if name in _NEUTRAL]
+    if neutral and {*_NEUTRAL, *_BY_VALUE.split()}.issuperset(names):
+        mask = f"jnp.where(jnp.arange(size) < n, x, neutral), where neutral is {listed(neutral)}"
+        return f"put the whole under jax.jit, and pad to one length with a mask: {mask}"
+    is_grown = bool(re.search("append|stack|concat", " ".join(names)))
+    stack = ". Append to a Python list, and stack it once" * is_grown
+    return f"compute with one length under jax.jit, or accept one program for each length{stack}"
 
 
 def repeated_operation(name: str, count: int) -> Cause | None:

@@ -256,6 +256,8 @@ def test_a_function_made_anew_for_an_eager_loop_is_a_recompile(name):
 
 OF_LENGTH = {
     "max": lambda x, _: array(80)[: len(x)].max(),  # max
+    "mean": lambda x, _: (x * 2).mean(),  # mean
+    "median": lambda x, _: jnp.median(x * 2),  # median
     "concatenate": lambda *both: jnp.concatenate(both),  # concatenate
     "pad": lambda x, _: jnp.pad(x, (0, 80 - len(x))),  # pad
     "tile": lambda x, _: jnp.tile(x, 2),  # tile
@@ -276,6 +278,8 @@ def test_arguments_of_many_lengths(name, lengths, how):
     told = [e.operation for e in line.entries if e.operation in re.findall(r"\w+", cause.what)]
     assert cause.note == f"7 shapes: the length {how} each time"
     assert cause.times == len(told) - len({*told}) >= 6
+    advice = {"max": "neutral is -inf in a max", "mean": "0 (a sum, divided by n) in a mean"}
+    assert advice.get(name, "or accept one program for each length") in cause.hints[0]
 
 
 def sliced_on_each_device():
