@@ -212,7 +212,11 @@ class Difference(Part):
         part = self.visible or (None if self.why_not_shared else self.hidden)
         before, after = self.before, self.after
         names = names_of(before, after)
-        texts = shortened(names[0]), shortened(names[1])
+        # Another bound method or partial means that a jit was called again: that comes first.
+        made = {"method": "bound method", "functools.partial": "partial"}.get(after.type)
+        is_made = self.is_function and made and before.token != after.token
+        again = f"another {made}, jitted again: " if is_made else ""
+        texts = shortened(names[0]), again + shortened(names[1])
         if self.redefined:
             return texts[0], f"{texts[1]}, and class {self.redefined} was defined again"
         # Two short texts that differ are enough, unless they are names of functions.
@@ -220,11 +224,12 @@ class Difference(Part):
         if part is not None and (before.kind == "callable" or not is_short):
             one, other = cut_to_difference(*names_of(part.before, part.after))
             is_class = one.startswith("class ") and not part.is_class_defined_again
-            again = " (changed)" if is_class else " (another object)"
-            other += again if one == other else ""
+            other += (" (changed)" if is_class else " (another object)") * (one == other)
             return f"{texts[0]} with {part.name} {one}", f"{texts[1]} with {part.name} {other}"
         if names[0] != names[1]:
             return cut_to_difference(*names)
+        if self.is_function and before.token == after.token:
+            return texts[0], "the same function, wrapped and jitted again"
         if self.is_equal_only_to_itself:
             return texts[0], "another object, equal only to itself"
         if before.kind != "value" and before.code == after.code:

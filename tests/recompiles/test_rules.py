@@ -456,7 +456,14 @@ class Trainer:
     def update(self, x):  # which passes self on, and so is not shared
         return self.optim.update(x, self.optim.init(x))[0] * (lambda trainer: trainer.rate)(self)
 [Trainer(rate).step(jnp.ones(1)) for rate in (0.1, 0.2, 0.3)]
+= with attribute 'rate' 0.1 -> another bound method, jitted again: function Trainer.update with
 = hint: define and jit the function once, and pass what differs in it as an argument
+### a partial that is jitted again, and a parallel map of another
+def scale(k, x): return x * k
+for k in (1.0, 2.0): jax.jit(functools.partial(scale, k))(1.0)
+for k in (1.0, 2.0): jax.pmap(functools.partial(scale, k))(jnp.ones(1))
+= 'k' 1.0 -> another partial, jitted again: partial(<function scale>, 2.0) with argument 'k' 2.0
+= function scale -> the same function, wrapped and jitted again
 ### a method that is jitted in its class
 class Trainer:
     def __init__(self): self.history, self.optim = [], optax.sgd(0.1)
