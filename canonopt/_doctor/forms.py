@@ -140,13 +140,13 @@ def _table(report: _Dict) -> Iterator[_Line]:
         rows.append((each["name"], _most(each, "traces"), compiles, *seconds, each["place"] or ""))
     costly = [e for e in others if is_costly(e["seconds"], report["compile_seconds"])]
     rest = [each for each in others if each not in costly]
-    groups = [(each["name"], [each]) for each in costly]
+    groups = [(each["name"], [each], each["costliest"]) for each in costly]
     if rest:
-        groups.append((f"eager operations, at {len(rest)} line{'s' * (len(rest) > 1)}", rest))
-    for name, lines in groups:
+        groups.append((f"eager operations, at {len(rest)} line{'s' * (len(rest) > 1)}", rest, ""))
+    for name, lines, place in groups:
         compiles, hits = (sum(_most(each, n) for each in lines) for n in ("compiles", "cache_hits"))
         seconds = f"{sum(each['seconds'] for each in lines):.2f}"
-        rows.append((name, "", compiles_text(compiles, 0, hits), seconds, "", ""))
+        rows.append((name, "", compiles_text(compiles, 0, hits), seconds, "", place))
     styles = ("bold red" if each["repeated"] else "" for each in findings)
     yield "", ""
     yield from itertools.zip_longest(aligned(rows), ("", *styles), fillvalue="")

@@ -84,6 +84,7 @@ def _function(told: Sequence[_ProcessLog], started: float) -> dict[str, Any]:
     }
     return {
         **{name: getattr(told[0][1], name) for name in ("name", "place", "title", "is_line")},
+        "costliest": max(logs.values(), key=lambda log: log.seconds).costliest,
         # True if any process traced or compiled the function again without need.
         "repeated": any(each["repeated"] for each in counts.values()),
         **{name: sum(each[name] for each in counts.values()) for name in _COUNTS},

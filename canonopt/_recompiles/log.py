@@ -18,7 +18,7 @@ from .._jax_internals.watching import Compile
 from .._python_internals.callers import is_name_of_code, place_of
 from .._texts import aligned, compiles_text
 from ..errors import UnknownFunctionError
-from .differences import differ, listed
+from .differences import differ, listed, shortened
 from .records import FUNCTION, Call
 from .rules import CLEARED, HANDFUL, OTHERS, Cause, Change, explain, few
 from .stale import StaleRead
@@ -359,10 +359,6 @@ class FunctionLog(Counts):
         return f"{self.name} ({self.place})" if self.place else self.name
 
     @property
-    def _most(self) -> int:
-        return MAX_OPERATIONS if self.is_line else MAX_ENTRIES
-
-    @property
     def events(self) -> int:
         return self.traces + self.compiles + self.cache_hits + self.backward_compiles
 
@@ -375,6 +371,13 @@ class FunctionLog(Counts):
     def avoidable(self) -> int:
         """Return how often something was traced or compiled again without need."""
         return sum(cause.times for cause in self.causes() if cause.is_avoidable)
+
+    @property
+    def costliest(self) -> str:
+        """Return the place of a line, and the operation that took longest there, with its input."""
+        found = [(e.seconds, f"{e.operation} of {e.shapes}") for e in self.entries if e.operation]
+        texts = [t.partition(" -> ")[0].removesuffix(" of None") for _, t in sorted(found)[-1:]]
+        return ": ".join([str(self.place), *map(shortened, texts)])
 
     @property
     def is_expected(self) -> bool:
@@ -460,7 +463,7 @@ class FunctionLog(Counts):
         same = (e for e in self.entries if e.operation == entry.operation)
         entry.compare_with(same)
         self._latest = entry
-        if len(self.entries) < self._most:
+        if len(self.entries) < (MAX_OPERATIONS if self.is_line else MAX_ENTRIES):
             self.entries.append(entry)
         else:
             self.omitted += 1
@@ -533,12 +536,12 @@ class CompileLog:
         if others:
             count = "1 line" if len(others) == 1 else f"{len(others)} lines"
             shown.append(_total(f"eager operations, at {count}", others))
-        rows: list[tuple[object, ...]] = [
-            ("function", "traces", "compiles", "seconds", "defined at")
-        ]
+        titles = ("function", "traces", "compiles", "seconds", "defined at")
+        rows: list[tuple[object, ...]] = [titles]
         for log in shown:
             compiles = compiles_text(log.compiles, log.backward_compiles, log.cache_hits)
-            rows.append((log.name, log.traces, compiles, f"{log.seconds:.2f}", log.place or ""))
+            place = log.costliest if log in helpers and is_costly(log.seconds, total) else log.place
+            rows.append((log.name, log.traces, compiles, f"{log.seconds:.2f}", place or ""))
         lines = aligned(rows)
         for log in (*functions, *helpers):
             for cause in log.causes():
@@ -567,8 +570,7 @@ class CompileLog:
 
     def note_problem(self, problem: str) -> bool:
         """Note an error of canonopt. Return False if it was noted before, or the list is full."""
-        is_new = problem not in self.problems and len(self.problems) < MAX_ENTRIES
-        if is_new:
+        if is_new := problem not in self.problems and len(self.problems) < MAX_ENTRIES:
             self.problems.append(problem)
         return is_new
 

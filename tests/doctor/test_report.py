@@ -13,7 +13,7 @@ import pytest
 
 from canonopt.__main__ import main
 from canonopt._doctor import forms
-from canonopt._recompiles import STAGES, Entry, FunctionLog
+from canonopt._recompiles import STAGES, CompileLog, Entry, FunctionLog
 
 from ..support.counting import fresh
 from ..support.doctor import HOSTILE, as_lines, doctored, records_of, report_of, report_of_logs, run
@@ -210,9 +210,14 @@ def test_a_line_is_printed_only_where_it_saves_a_second(programs, cache, counts,
 
 def test_where_lines_take_long_shapes_may_be_enough():
     line = log_of("model.py:1", (0.0, 0.0, 0.5, 0.9), is_line=True)
+    line.place, line.compile_seconds, entry = "a/model.py:1", 1.4, line.entries[0]
+    entry.operation, entry.shapes = "sort", "float32[9] -> float32[9]"
     step = log_of("step", (1.0, 0.2, 0.2, 0.2))
     text = forms.as_text(report_of_logs(step, line, cache=OFF_CACHE))
     assert "  model.py:1 compiled a program, 1.40 s\n" in text
+    (log := CompileLog())._logs[0] = line
+    for table in (text, str(log)):
+        assert re.search(r"\nmodel.py:1 .* 1.40 +a/model.py:1: sort of float32\[9\]", table)
     assert "restore into the shapes of eqx.filter_eval_shape or jax.eval_shape" in text
 
 
