@@ -111,7 +111,7 @@ class Caller:
     # Maps the full name of a module or function to the caller's name: "jax.numpy" to "jnp".
     modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # The variables whose values have one of the types given to `caller_of` as `kinds`.
-    variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    variables: dict[str, Any] = dataclasses.field(default_factory=dict)
     # The modules of libraries that the call came through.
     through: frozenset[str] = frozenset()
     place: str = ""  # the place of the call, as `file:line`

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import functools
+import itertools
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from .._texts import times
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
 from .differences import shortened
 from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording
-from .log import CompileLog, Entry, FunctionLog, earlier_entries, repeated_operation
+from .log import CompileLog, Entry, FunctionLog, earlier_entries, recent, repeated_operation
 from .records import call_of
 from .rules import HANDFUL, Cause
 
@@ -278,7 +279,7 @@ def no_recompiles(
     ... def predict(x):
     ...     return 2 * x
     >>> small, large = jnp.ones(2), jnp.ones(3)
-    >>> with canonopt.compile_log() as log:
+    >>> with canonopt.compile_log():
     ...     _ = predict(small)
     >>> with canonopt.no_recompiles():
     ...     _ = predict(small)
@@ -293,10 +294,11 @@ def no_recompiles(
 
     With `warmup=1`, the block may hold a whole training run: each function may have one program.
 
-    The error compares the call with earlier calls in the block, and in each `CompileLog` that your
-    code still holds, such as `log` above. Operations that JAX and libraries compile outside of your
-    functions, such as `jnp.ones(n)`, count at the line of your code that ran them. A program that
-    JAX reads from its persistent cache counts, too. A trace that fails raises only its own error.
+    The error compares the call with earlier calls in the block, in the last four logs and guards
+    that ended, and in each `CompileLog` that your code still holds. Operations that JAX and
+    libraries compile outside of your functions, such as `jnp.ones(n)`, count at the line of your
+    code that ran them. A program that JAX reads from its persistent cache counts, too. A trace that
+    fails raises only its own error.
 
     **Arguments:**
 
@@ -388,13 +390,13 @@ def _programs(log: FunctionLog) -> int:
 _MAX_SHOWN = 4  # maximum number of leaves of a call in a message
 _HOW_TO_RECORD = (
     "let the warm-up make this call too. To see how it differs from the calls of the warm-up, put "
-    "the warm-up under `with canonopt.compile_log() as log:`, and keep a reference to log"
+    "the warm-up under `with canonopt.compile_log():`"
 )
 
 
 def _told(log: FunctionLog, entry: Entry) -> Cause:
-    """Return why something was traced or compiled, by comparison with the calls in live logs."""
-    earlier = earlier_entries(log, entry)
+    """Return why something was traced or compiled, by comparison with the calls in logs."""
+    earlier = earlier_entries(log, entry, itertools.chain(*recent))
     if entry.shapes is None:
         entry.compare_with(earlier)
         return entry.explanation or Cause(note=_called(entry), hints=(_HOW_TO_RECORD,))

@@ -597,14 +597,17 @@ def is_costly(seconds: float, total: float) -> bool:
 
 
 _alive: weakref.WeakValueDictionary[int, CompileLog] = weakref.WeakValueDictionary()
+# What the last logs held when they ended: a guard also looks here, as nobody may hold those logs.
+recent: collections.deque[list[FunctionLog]] = collections.deque(maxlen=4)
 
 
-def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
-    """Return the entries before `entry` of the same function or operation, in all live logs."""
+def earlier_entries(log: FunctionLog, entry: Entry, ended: Iterable[Any] = ()) -> list[Entry]:
+    """Return the entries before `entry` of the same function or line, in `ended` and live logs."""
     # `valuerefs` copies the references in one step: other threads may add logs meanwhile.
     logs = (reference() for reference in _alive.valuerefs())
     found = (other for each in logs if each is not None for other in each.entries_like(log))
-    same = (e for e in found if e.operation == entry.operation and e.at < entry.at)
+    others = (other for each in ended if each.key == log.key for other in [*each.entries])
+    same = (e for e in {*found, *others} if e.operation == entry.operation and e.at < entry.at)
     return sorted(same, key=lambda e: e.at)
 
 

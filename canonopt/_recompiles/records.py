@@ -732,6 +732,7 @@ def call_of(
     tracers = frozenset(type(x).__name__ for x in flat if isinstance(x, jax.core.Tracer))
     words = sorted(_TRANSFORMS.get(name, f"with {name}s") for name in tracers)
     leaves[TRANSFORMS] = text_leaf(" and ".join(words) or BY_ITSELF, tracers)
+    call.caller.variables.clear()  # a record keeps no mesh alive
     return call
 
 

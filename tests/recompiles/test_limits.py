@@ -23,6 +23,7 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import errors
+from canonopt._recompiles.log import recent
 from canonopt.errors import RecompileError, RecompileWarning
 
 from ..support.counting import JITS, all_compiles, fresh, in_threads, line_marked
@@ -483,17 +484,19 @@ SHAPE = "\n  x: shape: float32[2] -> float32[3]\n  hint: pad x to one shape"
 RECORD = "hint: let the warm-up make this call too. To see how it differs from the calls of "
 
 
-@pytest.mark.parametrize("recorded", ["in a log", "in a guard", "inside", "in a thread", "nowhere"])
+@pytest.mark.parametrize("recorded", ["a log", "gone", "a guard", "inside", "a thread", "nowhere"])
 def test_the_cause_is_told_against_what_was_recorded(recorded):
+    recent.clear()
     step = jax.jit(fresh()[0])
     kept = contextlib.ExitStack()
-    if recorded == "in a log":
-        with canonopt.compile_log() as _:
+    if recorded in ("a log", "gone"):
+        with canonopt.compile_log() as log:
             step(X)
-    elif recorded == "in a guard":
+        log = None if recorded == "gone" else recent.clear() or log
+    elif recorded == "a guard":
         kept.enter_context(canonopt.no_recompiles(warmup=2))
         step(X)
-    elif recorded == "in a thread":
+    elif recorded == "a thread":
         kept.enter_context(canonopt.compile_log(all_threads=True))
         in_threads(lambda: step(X))
     else:

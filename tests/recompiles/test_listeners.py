@@ -226,6 +226,7 @@ def test_nothing_is_kept_alive():
 
     def make():
         function, _ = fresh()
+        _ = jax.sharding.Mesh(np.array(jax.devices()), "data")
         model = Model(jnp.ones((64, 64)), fresh("inner")[0])
         jitted = jax.jit(lambda model: model.function(model.weight))
         filtered = eqx.filter_jit(fresh()[0])  # which equinox itself keeps
@@ -239,7 +240,11 @@ def test_nothing_is_kept_alive():
         gc.collect()
         assert [reference() is None for reference in references] == [True] * 3
     entries = [weakref.ref(entry) for entry in log["step"].entries]
+    assert [e.call.caller.variables for e in log["step"].entries] == [{}] * len(entries)
     del log
+    for _ in range(4):  # so many logs are kept
+        with canonopt.compile_log():
+            jax.jit(fresh()[0])(ones(2))
     gc.collect()
     assert entries and [entry() for entry in entries] == [None] * len(entries)
 
