@@ -4,7 +4,6 @@ import ast
 import contextlib
 import dataclasses
 import functools
-import gc
 import inspect
 import itertools
 import linecache
@@ -34,24 +33,6 @@ def place_of(value: Any) -> str | None:
     """Return where a function is defined, as `file:line`, or `In[3]:1` in a notebook."""
     code = attribute(unwrapped(value), "__code__")
     return place_of_line(code.co_filename, code.co_firstlineno) if code is not None else None
-
-
-def is_name_of_code(name: str) -> bool:
-    """Return True if a function, a class, or a code object in a function has this name.
-
-    Walks all objects of the garbage collector, which takes some 0.1 s if none has the name.
-    """
-    codes = {}
-    for value in gc.get_objects():
-        kind = type(value)  # `isinstance` may run code of a proxy
-        if issubclass(kind, types.FunctionType | type) and value.__name__ == name:
-            return True
-        if kind is types.FunctionType:
-            codes[id(value.__code__)] = value.__code__
-    found = [*codes.values()]
-    for code in found:
-        found += (inner for inner in code.co_consts if isinstance(inner, types.CodeType))
-    return any(code.co_name == name for code in found)
 
 
 # --- frames ---------------------------------------------------------------------------------------

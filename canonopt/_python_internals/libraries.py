@@ -8,6 +8,7 @@ than its arguments, or a value that may differ each time.
 import builtins
 import contextlib
 import functools
+import gc
 import importlib.util
 import operator
 import os
@@ -203,6 +204,28 @@ def _place_of_class(cls: type) -> str | None:
 
 
 _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+
+
+def is_name_of_code(name: str) -> bool:
+    """Return True if a function, a class or (for `train.py:12`) a file of the user has this name.
+
+    Walks all objects of the garbage collector, which takes some 0.1 s.
+    """
+    codes, names = list[types.CodeType](), set[str]()
+    for value in gc.get_objects():
+        kind = type(value)  # `isinstance` may run code of a proxy
+        if kind is types.FunctionType and not is_library_function(value):
+            codes.append(value.__code__)
+            names.add(value.__name__)
+        elif issubclass(kind, type) and value.__name__ == name and not is_library_class(value):
+            names.add(name)
+        elif kind is types.ModuleType and not is_library_module(value):
+            names.add(f"{os.path.basename(str(vars(value).get('__file__')))}:")
+    for code in codes:
+        codes += (inner for inner in code.co_consts if isinstance(inner, types.CodeType))
+        names |= {code.co_name, f"{os.path.basename(code.co_filename)}:"}
+    # A cell of a notebook may have no function.
+    return re.sub(r"(?<=:)\d+$", "", name) in names or name.startswith("In[")
 
 
 # --- purity -----------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ import attrs
 
 from .._jax_internals.functions import identity_of_code, innermost
 from .._jax_internals.watching import Compile
-from .._python_internals.callers import is_name_of_code, place_of
+from .._python_internals.callers import place_of
+from .._python_internals.libraries import is_name_of_code
 from .._texts import aligned, compiles_text
 from ..errors import UnknownFunctionError
 from .differences import differ, listed, shortened
@@ -510,11 +511,11 @@ class CompileLog:
         """Return the summed counts of all functions with this name; zeros if none was traced here.
 
         The name of a line works, too: `log["train.py:12"]`. Raises `UnknownFunctionError` if no
-        function in this process has the name.
+        function, class or file of the user in this process has the name.
         """
         both = (*self.functions, *self.helpers)
         found = [log for log in both if log.name == name]
-        if not found and not re.search(r":\d+$", name) and not is_name_of_code(name):
+        if not found and not is_name_of_code(name):
             seen = [*dict.fromkeys(log.name for log in both)]
             told = "Nothing was traced or compiled here."
             fix = "Write a function's name, or a line: 'train.py:12'."

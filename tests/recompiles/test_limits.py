@@ -592,7 +592,7 @@ with canonopt.no_recompiles():
 ### a name that no function has is not allowed
 jitted = jax.jit(fresh("step")[0])
 unknown = pytest.raises(canonopt.errors.UnknownFunctionError, match=r"'stepp'.* Write 'step'\.")
-with unknown, canonopt.no_recompiles(allow=("stepp", "nobody.py:12"), warmup=1):
+with unknown, canonopt.no_recompiles(allow=("stepp", "test_limits.py:12"), warmup=1):
     jitted(ones(2))
 with canonopt.no_recompiles(allow=("_loss_of_the_warm_up",)):  # which was not called
     def _loss_of_the_warm_up(): ...
