@@ -42,7 +42,9 @@ for _ in range(2): model, state = step(model, state, x)
 = filter_jit, later: step(model, state, x)
 double, scale = jax.jit(lambda x: 2 * x + N), jax.jit(lambda x: x * settings.rate)
 recording, watching = canonopt.compile_log(), canonopt.assert_not_stale()
-= a recompile to a printed line: with recording as log: double(x); double(y); str(log)
+log = recording.__enter__(); double(x)
+= a recompile to its lines: double(y); [cause.lines() for each in log for cause in each.causes()]
+recording.__exit__(None, None, None)
 = a stale read: with suppress(AssertionError), watching: [scale(x) for settings.rate in (1.0, N)]
 = dynamic: jax.jit(lambda tx: tx.update(x, tx.init(x)))(canonopt.adam(canonopt.dynamic(0.3 / N)))
 """

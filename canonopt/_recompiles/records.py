@@ -764,7 +764,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()
     # Ask this before `function_leaf`, which may note a reason.
-    is_refused = why_not_shared(function) is not None
+    is_refused = miss.is_shared and why_not_shared(function) is not None
     leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     call.is_shared = miss.is_shared and not is_refused and leaf.digest is not None
     if is_ours and not (miss.is_shared or leaf.why_not_shared):
