@@ -246,7 +246,8 @@ def _by_text(call: Call) -> Call:
 
 def _leaf_by_text(leaf: Leaf) -> Leaf:
     parts = {name: _leaf_by_text(part) for name, part in leaf.parts.items()}
-    token = leaf.text, leaf.committed, leaf.sharding, leaf.memory_kind
+    texts = *((name, part.text) for name, part in parts.items()), leaf.text
+    token = *texts, leaf.committed, leaf.sharding, leaf.memory_kind
     return attrs.evolve(leaf, token=token, digest=None, type_token=None, code=None, parts=parts)
 
 

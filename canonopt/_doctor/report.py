@@ -9,7 +9,7 @@ import attrs
 from .._recompiles import COUNTS, STAGES, Cause, FunctionLog
 from .stream import ENTRY, Process
 
-VERSION = 4  # version of the layout of a report
+VERSION = 5  # version of the layout of a report
 _COUNTS = (*COUNTS, "seconds", "lost_seconds")
 _WORTH_SECONDS = 1.0  # less tracing and compiling is not worth a reader's time
 _MAX_LINES = 3  # maximum number of lines of code that advice names

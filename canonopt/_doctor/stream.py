@@ -39,7 +39,8 @@ from .._recompiles import (
 from ..errors import UnsupportedVersionError
 
 VERSION = 3  # version of the format of the lines; new fields leave the version as it is
-_MAX_TEXT = 11_000  # maximum number of characters of a string; `text_of` returns fewer
+# Maximum number of characters of a string, and of one in a call: `text_of` returns fewer.
+_MAX_TEXT, _MAX_FACT = 1000, 11_000
 
 # These fields of an `Entry` (a trace, a compile, or both) are written, under the same names.
 ENTRY = (
@@ -67,15 +68,16 @@ class StreamRecorder(Recorder):
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
         self._calls: weakref.WeakKeyDictionary[Call, int] = weakref.WeakKeyDictionary()
-        self._leaves: dict[object, int] = {}  # array leaves by token, other leaves by `Leaf`
         self._count = itertools.count()
+        self._tokens: dict[object, int] = {}
         # The time when `perf_counter` was 0: entries have times of `perf_counter`.
         self._epoch = time.time() - time.perf_counter()
 
     def tell(self, event: str, **fields: Any) -> None:
         """Write a record. This never raises an error, because the user's calls run it."""
+        most = _MAX_FACT if event == "call" else _MAX_TEXT
         with contextlib.suppress(Exception):
-            self._write(_cut({"event": event, "time": time.time(), **fields}))
+            self._write(_cut({"event": event, "time": time.time(), **fields}, most))
 
     def add_trace(self, log: FunctionLog, entry: Entry) -> Entry:
         found = super().add_trace(log, entry)
@@ -123,26 +125,31 @@ class StreamRecorder(Recorder):
         """Write the facts of a call, if they are not written yet, and return its number."""
         if (number := self._calls.get(call)) is not None:
             return number
-        number, new = next(self._count), dict[int, dict[str, Any]]()
+        number, leaves, index = next(self._count), list[dict[str, Any]](), dict[object, int]()
+        paths = {path: self._leaf(leaf, leaves, index) for path, leaf in call.leaves.items()}
         facts = _facts(call, "leaves", "budget", "classes", "caller", "places", "wrapper")
         facts["caller"] = {name: getattr(call.caller, name) for name in _CALLER}
         facts["places"] = [(*place, code) for place, code in call.places.items()]
-        facts["wrapper"] = _as_number(call.wrapper)
-        leaves = [(path, self._leaf(leaf, new)) for path, leaf in call.leaves.items()]
-        self.tell("call", number=number, leaves=leaves, new=new, **facts)
+        facts["wrapper"] = self._number(call.wrapper)
+        self.tell("call", number=number, paths=paths, leaves=leaves, **facts)
         self._calls[call] = number
         return number
 
-    def _leaf(self, leaf: Leaf, new: dict[int, dict[str, Any]]) -> int:
-        """Return the number of a leaf, and add the facts of new leaves and parts to `new`."""
+    def _leaf(self, leaf: Leaf, leaves: list[dict[str, Any]], index: dict[object, int]) -> int:
+        """Return the index of a leaf in `leaves`. Add its facts, after those of its parts."""
         key = leaf.token if leaf.is_array else leaf
-        if key not in self._leaves:
+        if key not in index:
             facts = _facts(leaf)
-            facts |= {name: _as_number(facts[name]) for name in _TOKENS if name in facts}
-            facts["parts"] = [(name, self._leaf(part, new)) for name, part in leaf.parts.items()]
-            number = self._leaves[key] = next(self._count)
-            new[number] = facts
-        return self._leaves[key]
+            facts |= {name: self._number(facts[name]) for name in _TOKENS if name in facts}
+            parts = leaf.parts.items()
+            facts["parts"] = {name: self._leaf(part, leaves, index) for name, part in parts}
+            index[key] = len(leaves)
+            leaves.append(facts)
+        return index[key]
+
+    def _number(self, value: object) -> int | None:
+        """Return a number that equal values share, or None for None."""
+        return None if value is None else self._tokens.setdefault(value, len(self._tokens))
 
 
 _CALLER = ("arguments", "modules", "through", "place")
@@ -155,27 +162,17 @@ def _facts(value: Any, *without: str) -> dict[str, Any]:
     return {f.name: found for f in fields if (found := getattr(value, f.name)) != f.default}
 
 
-def _as_number(value: Any) -> int | None:
-    """Return a number for a value, the same for equal values of one process; None for None."""
-    return None if value is None else hash(_hashable(value))
-
-
-def _hashable(value: Any) -> Any:
-    if type(value) is tuple:
-        return (*map(_hashable, value),)
-    # The hashes of -1 and -2 are equal, also in tuples.
-    return "-1" if type(value) in (int, float) and value == -1 else value
-
-
-def _cut(value: Any) -> Any:
-    """Return a record with its long strings cut, and lists in place of sets."""
-    if isinstance(value, str):
-        return value if len(value) <= _MAX_TEXT else f"{value[: _MAX_TEXT - 3]}..."
+def _cut(value: Any, most: int) -> Any:
+    """Return a record as JSON has it: long strings are cut, and lists replace sets."""
     if isinstance(value, dict):
-        return {_cut(name): _cut(item) for name, item in value.items()}
-    if isinstance(value, set | frozenset):
-        return sorted(map(_cut, value))
-    return [*map(_cut, value)] if isinstance(value, list | tuple) else value
+        return {_cut(name, most): _cut(item, most) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [_cut(item, most) for item in value]
+        return items if isinstance(value, list | tuple) else sorted(items)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = str(value)  # also of a dimension that is a NumPy integer or a symbol
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def listen(write: Callable[[dict[str, Any]], None]) -> None:
@@ -269,7 +266,7 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
     for record in counted:
         if "entry" in record:
             entries[record["function"]["number"]][record["entry"]["number"]] = record["entry"]
-    calls = _calls(found["call"])
+    calls = {record["number"]: _call(record) for record in found["call"]}
     logs: list[FunctionLog] = []
     for number, function in functions.items():
         log = _made(FunctionLog, function | {"is_line": function["kind"] == "line"})
@@ -292,26 +289,19 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
     )
 
 
-def _calls(records: Sequence[dict[str, Any]]) -> dict[int, Call]:
-    """Return the calls, by number, but not those with leaves of which the facts are missing."""
-    facts = {int(n): leaf for record in records for n, leaf in record["new"].items()}
-    leaves: dict[int, Leaf] = {}
-    for number in sorted(facts):  # the parts of a leaf have smaller numbers
-        found = facts[number]
-        parts = {name: leaves[part] for name, part in found["parts"] if part in leaves}
-        stores = frozenset(found.get("stores", ()))
-        leaves[number] = _made(Leaf, found | {"parts": parts, "stores": stores})
-    calls: dict[int, Call] = {}
-    for record in records:
-        with contextlib.suppress(KeyError):
-            more = {
-                "leaves": {path: leaves[number] for path, number in record["leaves"]},
-                "at_default": frozenset(record.get("at_default", ())),
-                "caller": Caller(**record["caller"]),
-                "places": {(*place,): code for *place, code in record["places"]},
-            }
-            calls[record["number"]] = _made(Call, record | more)
-    return calls
+def _call(record: dict[str, Any]) -> Call:
+    leaves: list[Leaf] = []
+    for facts in record["leaves"]:
+        parts = {name: leaves[part] for name, part in facts["parts"].items()}
+        stores = frozenset(facts.get("stores", ()))
+        leaves.append(_made(Leaf, facts | {"parts": parts, "stores": stores}))
+    more = {
+        "leaves": {path: leaves[number] for path, number in record["paths"].items()},
+        "at_default": frozenset(record.get("at_default", ())),
+        "caller": Caller(**record["caller"]),
+        "places": {(*place,): code for *place, code in record["places"]},
+    }
+    return _made(Call, record | more)
 
 
 def _stale(record: dict[str, Any]) -> StaleRead:

@@ -1,6 +1,7 @@
 """Rules that write values into keys: `RULES` by type, and `rule_for` for the other types."""
 
 import collections
+import contextlib
 import enum
 import functools
 import inspect
@@ -411,7 +412,10 @@ def read_weak_reference(reader: Reader, value: weakref.ref[Any], mode: Mode) -> 
     if value() is not None:
         reader.stop(value)
     elif not reader.was_seen(value, mode):
-        reader.out.append(weakref.ref)  # it stays dead
+        known = None  # a dead reference keeps the hash that it had been asked for
+        with contextlib.suppress(TypeError):
+            known = hash(value)
+        reader.out += (weakref.ref, known)
 
 
 def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:

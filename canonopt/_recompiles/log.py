@@ -434,8 +434,11 @@ class FunctionLog(Counts):
             self.traces += entry.traced
             self.trace_seconds += entry.trace_seconds
         elif is_new and (traced := [e for e in self.entries if _is_trace_of(e, entry)]):
-            if traced[-1].is_trial:  # its trace may have shown why no other function may run it
-                traced[-1].call = entry.call
+            if (trial := traced[-1]).is_trial and trial.call and entry.call:
+                # The trace may have shown why no other function may run the program.
+                leaf = trial.call.leaves[FUNCTION]
+                leaf = attrs.evolve(leaf, why_not_shared=entry.call.leaves[FUNCTION].why_not_shared)
+                trial.call = attrs.evolve(trial.call, leaves=trial.call.leaves | {FUNCTION: leaf})
             entry, is_new = traced[-1], False
         # Unless the user calls `.compile()`, a call's second compile is for its backward pass.
         is_backward = not compiled.is_by_hand and (entry.compiled or compiled.in_backward_pass)

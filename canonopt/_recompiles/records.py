@@ -783,6 +783,8 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     theirs, name = ("equinox", "filter_jit") if miss.filtered else ("jax", "jit")
     package = call.caller.package
     jit = f"{'canonopt' if is_ours else theirs}.{name}{f' in {package}' if package else ''}"
+    if is_ours and call.is_lowered and not miss.is_shared:
+        jit += ", lowered by hand"  # `jax.jit` runs it, and does not find the program of a call
     call.leaves = {FUNCTION: leaf, **around, **call.leaves, JIT: text_leaf(jit)}
     return call
 

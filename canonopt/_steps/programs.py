@@ -43,7 +43,7 @@ from .._jax_internals.settings import (
     tracing_context,
     whole_context,
 )
-from .._jax_internals.tracing import NotTraced, unwatched
+from .._jax_internals.tracing import NotTraced, is_at_top_level, unwatched
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
@@ -267,7 +267,7 @@ class Calls:
         try:
             kind = _kind_of(jitted, args, kwargs)
             use = self._by_kind.get(kind)
-            if use is None and self._by_kind:
+            if use is None and self._by_kind and is_at_top_level():
                 use = self._by_kind.get(_without_meshes(kind))
         except (TypeError, ValueError):  # `jax.jit` raises its own error
             return None, None
@@ -364,10 +364,14 @@ class Calls:
 
     def staged(self, how: str, jitted: FunctionToJit, /, *args: Any, **kwargs: Any) -> Any:
         """Call a method of `jax.jit`: of a program that acts as the function, else of `plain`."""
-        with contextlib.suppress(TypeError, ValueError, NotTraced), unwatched():
+        with contextlib.suppress(TypeError, ValueError, NotTraced):
             use = self._by_kind.get(_kind_of(jitted, args, kwargs))
             if use is not None and use.program.is_whole and not use.captured:
-                return getattr(use.program.call, how)(*args, **kwargs)
+                outer, _thread.jitted = _thread.jitted, jitted
+                try:
+                    return getattr(use.program.call, how)(*args, **kwargs)
+                finally:
+                    _thread.jitted = outer
         note_calls(read_call(jitted.fn, (*args, *jitted.beside, *kwargs.values())))
         if not self.is_plain:  # otherwise, the reason is noted
             note_not_shared(jitted.fn, _STAGED)
@@ -399,6 +403,7 @@ def _without_meshes(kind: Any) -> Any:
 
     A result of a function that captures an array on a mesh has the mesh in its type, even if the
     result is not committed. Given such a result, JAX runs the program for arrays without a mesh.
+    Types inside of `jax.shard_map` cannot lose their mesh.
     """
     avals, *rest = kind
     types = (aval.update(sharding=None) if hasattr(aval, "sharding") else aval for aval in avals)
@@ -484,7 +489,7 @@ def _trace(
 
 # `Copy` raises these errors: the last two if another thread changes an object meanwhile.
 _UNCOPIED = (TypeError, RecursionError, ValueError, RuntimeError)
-_STAGED = "it was lowered or traced by hand. Call it first and capture no array, or make it once."
+_STAGED = "it was lowered or traced by hand. Make it once."
 _WHOLE = (
     "it captures an array in an object that canonopt cannot copy, or may call isinstance "
     "with a class that treats tracers and arrays differently. Pass the array as an argument."

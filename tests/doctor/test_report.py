@@ -289,7 +289,7 @@ def test_json_has_everything():
         *("start", "stale"),
         "tried",
     }
-    assert (found["version"], found["status"], found["recompiled"]) == (4, 0, True)
+    assert (found["version"], found["status"], found["recompiled"]) == (5, 0, True)
     (process,) = found["processes"]
     assert (process["name"], process["is_ended"], process["pid"]) == ("p0", True, 1)
     (about,) = found["findings"]
@@ -389,12 +389,12 @@ def test_annotations_name_the_file_and_the_line(hostile):
 # --- two saved runs: the programs that only the second compiled -----------------------------------
 
 
-def trained(*sizes, n=1, fits=1, others=()):
+def trained(*sizes, n=1, fits=1, others=(), rate=1.0):
     def run():
         for _ in range(fits):
 
             def step(x, n):
-                return x * n
+                return x * n * rate
 
             jitted = jax.jit(step, static_argnames="n")
             for size in sizes:
@@ -428,6 +428,7 @@ STEP, EVALUATE = (rf"{name} \(.*test_report.py:\d+\)" for name in ("step", "eval
         (trained(3, 4), trained(3), "2 -> 1", ["No function has a new program in the second run."]),
         (trained(3, 8), trained(3, 9), "2 -> 2", [STEP, "  x: shape: float32[8] -> float32[9]"]),
         (trained(3), trained(3, n=2), "1 -> 1", [STEP, "  n: static value: 1 -> 2"]),
+        (trained(3), trained(3, rate=2.0), "1 -> 1", [STEP, ".*'rate' 1.0 -> .*'rate' 2.0"]),
         (
             trained(3),
             trained(3, fits=3),

@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import sys
 import threading
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def work():
 
     for size in (1, 2, 3):
         grown(jnp.ones(size))
-    for axis in (-1, -2, (-1,), (-2,)):
+    for axis in (-1, -2, (-1,), (-2,), 3, sys.maxsize):
         shifted(jnp.ones(3), axis)
     committed(jnp.ones(3))
     committed(jax.device_put(jnp.ones(3), jax.devices()[0]))
@@ -102,7 +103,7 @@ def test_no_value_of_an_array_is_written_and_strings_are_cut():
                 step(tree)
 
     text = json.dumps(records_of(run))
-    assert "x" * 5000 in text and "x" * 12_000 not in text
+    assert "x" * 500 in text and "x" * 1000 not in text
     assert "k" * 5000 in text and "k" * 12_000 not in text
     assert "31415" not in text
 

@@ -423,6 +423,14 @@ def test_what_is_lowered_after_a_call_compiles_once(jit):
 
 
 @BOTH
+def test_a_program_is_found_inside_of_a_shard_map(jit):
+    step, mesh = jit(lambda x: x * 2), Mesh(jax.devices(), ("x",))
+    step(jnp.ones(1))
+    mapped = jax.shard_map(step, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    assert jax.jit(mapped)(jnp.arange(8.0)).tolist() == [2.0 * i for i in range(8)]
+
+
+@BOTH
 def test_a_result_that_brings_the_mesh_of_a_captured_array_is_no_new_trace(jit):
     sharding = NamedSharding(Mesh(jax.devices(), ("data",)), P("data"))
     data = jax.device_put(xs, sharding)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("restored_caches")
 
 SETUP = """
 import abc, attrs, beartype, builtins, copy, flax, heapq, inspect, jaxtyping, json, logging
-import numbers, operator, string, types, typing, unittest.mock
+import numbers, operator, string, types, typing, unittest.mock, weakref
 import flax.linen as nn
 from typing import Any
 from jax.custom_batching import custom_vmap
@@ -411,6 +411,12 @@ class Handler:
 np.seterrcall(None), np.setbufsize(8192)
 chex.enable_asserts(), absl.logging.set_verbosity(-1), attr.validators.set_disabled(False)
 np.set_printoptions(formatter=None)
+### dead weak references, of which one was hashed
+held = [Built(), Built()]
+refs = [weakref.ref(each) for each in held]
+_ = hash(refs[1]), held.clear()
+def fit(ref): return jit(lambda x: x * (2 if attempt({}.get, ref) == "TypeError" else 3))(x)
+yield from map(fit, refs)
 ### handlers of numpyro
 # In a file of a library, whose globals are not read.
 stack = [1.0]
