@@ -331,22 +331,6 @@ def test_the_error_says_what_has_changed_and_where_it_is_read():
     assert ours and all("__tracebackhide__" in frame.f_locals for frame in ours)
 
 
-def test_the_place_is_where_code_names_the_item():
-    config = {"lr": 1.0, "decay": 0.0}
-
-    def penalty(x: Any) -> Any:
-        return config["decay"] * x
-
-    step = jax.jit(lambda x: config["lr"] * x + penalty(x))
-    with Collected() as reports:
-        step(X)
-        config["decay"] = 0.1
-        step(X)
-    ((value,),) = [report.values for report in reports]
-    line = penalty.__code__.co_firstlineno + 1
-    assert value.place == f"penalty at {__file__}:{line}"
-
-
 @pytest.mark.parametrize("stale", [True, False])
 def test_a_log_tells_each_function_if_asked(stale: bool):
     step = jitted()
@@ -539,6 +523,23 @@ yield reference(), None
 step = jax.jit(canonopt.assert_max_traces(lambda x: RATE * x))
 with canonopt.compile_log() as log: run(step, 1.0, 2.0, 1.0, 3.0)
 = (len(reports), log["<lambda>"].traces, step._cache_size()) == (2, 1, 1)
+### the place is where code names the item
+config = {"lr": 1.0, "decay": 0.0}
+def penalty(x): return config["decay"] * x
+step = jax.jit(lambda x: config["lr"] * x + penalty(x))
+step(X)
+config["decay"] = 0.1
+step(X)
+= reports[0].values[0].place == f"penalty at <string>:{penalty.__code__.co_firstlineno}"
+### a report that raises hides none
+with pytest.raises(StaleReadError), canonopt.assert_not_stale(): run(jitted(), 1.0, 2.0)
+= len(reports) == 1
+### programs are the same, whichever equal integers are one object
+def traced(*sizes):  # Python has one object for each integer up to 256
+    return jax.make_jaxpr(lambda x: [jax.lax.broadcast(x, (n,)) for n in sizes])(1.0), ()
+size, other = int("300"), int("300")
+yield is_same_program(traced(size, size), traced(size, other)), True
+yield is_same_program(traced(size, size), traced(size, 301)), False
 ### other threads are watched too
 step = jitted()
 in_threads(lambda: run(step, 1.0, 2.0))
@@ -705,15 +706,6 @@ def test_a_function_with_effects_is_not_run_again(function: Any):
             run(lambda x: step(x + 0), 2.0, 3.0)  # only what is confirmed raises
 
 
-def test_programs_are_the_same_whichever_equal_integers_are_one_object():
-    def traced(*sizes):  # Python has one object for each integer up to 256
-        return jax.make_jaxpr(lambda x: [jax.lax.broadcast(x, (n,)) for n in sizes])(1.0), ()
-
-    size, other = int("300"), int("300")
-    assert is_same_program(traced(size, size), traced(size, other))
-    assert not is_same_program(traced(size, size), traced(size, 301))
-
-
 def test_a_cause_is_told_from_what_always_changes(monkeypatch):
     state, runs = types.SimpleNamespace(step=0), []
 
@@ -821,13 +813,6 @@ def test_threads_that_wait_for_each_other_go_on(monkeypatch):
         is_tracing.clear()
         in_threads(other, lambda: time.sleep(0.1) or run(first, 2.0))
     assert released.is_set()
-
-
-def test_a_report_that_raises_hides_none():
-    step = jitted()
-    with pytest.raises(StaleReadError), canonopt.assert_not_stale(), Collected() as reports:
-        run(step, 1.0, 2.0)
-    assert len(reports) == 1
 
 
 def test_what_canonopt_fails_to_find_out_is_said_and_stops_no_step(monkeypatch: Any):

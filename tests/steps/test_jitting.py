@@ -212,6 +212,10 @@ def failing(error, array):
     return outcome(jit(step), 1.0)
 for error in (Failure, KeyError, ValueError, StopIteration, KeyboardInterrupt):
     for array in (xs, np.arange(8.0), None): yield failing(error, array)
+### a call inside of a shard map
+mesh, spec = jax.sharding.Mesh(jax.devices(), "x"), jax.sharding.PartitionSpec("x")
+yield (step := jit(lambda x: x * 2))(xs[:1])
+yield jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(xs)
 ### errors of the arguments and of the output
 for args in ((), (1, 2), ("text",), (object(),), (np.ones(3),)):
     yield outcome(jit(lambda x: x * xs), *args)[:2]
@@ -420,14 +424,6 @@ def test_what_is_lowered_after_a_call_compiles_once(jit):
     assert (log["<lambda>"].traces, log["<lambda>"].compiles, compiled(x, 3)["x"]) == (1, 1, 6)
     with pytest.raises(TypeError):
         compiled(x, "3")
-
-
-@BOTH
-def test_a_program_is_found_inside_of_a_shard_map(jit):
-    step, mesh = jit(lambda x: x * 2), Mesh(jax.devices(), ("x",))
-    step(jnp.ones(1))
-    mapped = jax.shard_map(step, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
-    assert jax.jit(mapped)(jnp.arange(8.0)).tolist() == [2.0 * i for i in range(8)]
 
 
 @BOTH
