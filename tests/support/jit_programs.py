@@ -308,7 +308,6 @@ CALLS = [
     "note(lambda: jax.jit(lambda x: {f}({args}))({x}))",
     "note(lambda: jit(lambda x: {f}({args}))({x}))",
     "note(copy.deepcopy({f}), {args})",
-    "note(lambda: (lambda *a: {f}.lower(*a).compile()(*a))({args}))",
     "note(lambda: jax.lax.scan(lambda c, x: (c + 1, {f}({args})), 0, jnp.arange(2.0))[1])",
     "with {setting}:\n    note({f}, {args})",
 ]
@@ -426,8 +425,9 @@ class _Writer:
         recent = self.functions[-1] if random.random() < 0.7 else random.choice(self.functions)
         x = random.choice(self.xs)
         text = random.choice(CALLS + [text for text, xs in CALLS_BY_X.items() if x in xs])
-        if random.random() < 0.05 and not self.has_effects:
-            text = "both(lambda: {f}({args}), lambda: {g}({args}))"
+        if random.random() < 0.1 and not self.has_effects:
+            lowered = "note(lambda: (lambda *a: {f}.lower(*a).compile()(*a))({args}))"
+            text = random.choice(["both(lambda: {f}({args}), lambda: {g}({args}))", lowered])
         if self.has_inside:
             # Call only what JAX traces in both runs: a trace that one run skips fills no cache.
             alone = ["note(inside_first, {x})"] if self.is_called_alone else []
