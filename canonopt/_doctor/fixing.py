@@ -62,7 +62,7 @@ def fix(paths: Sequence[str], write: bool) -> int:
 
 
 def _patch(path: Path, before: bytes, after: bytes) -> bytes:
-    """Return the change as a patch that `git apply` takes anywhere in the repository."""
+    """Return the change as a patch for `git apply`, with paths from the root."""
     path, here = path.resolve(), Path.cwd()
     roots = (folder for folder in (here, *here.parents) if (folder / ".git").exists())
     root = next(roots, here)

@@ -149,7 +149,10 @@ class StreamRecorder(Recorder):
 
     def _number(self, value: object) -> int | None:
         """Return a number that equal values share, or None for None."""
-        return None if value is None else self._tokens.setdefault(value, len(self._tokens))
+        try:
+            return None if value is None else self._tokens.setdefault(value, len(self._tokens))
+        except Exception:  # a metaclass of the user has no hash, for example
+            return -1 - next(self._count)
 
 
 _CALLER = ("arguments", "modules", "through", "place")
@@ -171,7 +174,7 @@ def _cut(value: Any, most: int) -> Any:
         return items if isinstance(value, list | tuple) else sorted(items)
     if value is None or isinstance(value, bool | int | float):
         return value
-    text = str(value)  # also of a dimension that is a NumPy integer or a symbol
+    text = str(value)  # a dimension may be a NumPy integer or a symbol
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

@@ -272,7 +272,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
     elif not reader.was_seen(value, mode):
         reader.add_class(cls)
         if is_sentinel(value):
-            is_found_again = mode == "live" and cls is not object  # such as a descriptor of Flax
+            is_found_again = mode == "live" and cls is not object  # as a Flax descriptor is
             reader.add_identity(value, None if is_found_again else NO_VALUE)
         else:
             _read_state(reader, value, base, mode)

@@ -589,7 +589,7 @@ class Reader:
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 
     def add_owner(self, owner: Any) -> None:
-        """Queue a module, a class or an instance, to add the attributes that code names."""
+        """Queue a module, class or instance, to add its attributes that the code names."""
         if id(owner) not in self._owners:
             self._owners[id(owner)] = (len(self._owners), owner, set())
 

@@ -133,7 +133,7 @@ def _joined(changes: Iterable[Change]) -> list[str]:
     for change in changes:
         path = re.escape(change.path)
         text = re.sub(rf"(?<![\w.]){path}(?![\w.\[])", "\0", change.hint)
-        # Leave a hint with code for one path, or with a verb in the singular, as it is.
+        # Do not join hints that have code for one path, or a verb in the singular.
         text = change.hint if re.search("\\(\0|\0 is ", text) else text
         paths.setdefault(text, []).append(change.path)
     return [text.replace("\0", few(found)) for text, found in paths.items() if text]
@@ -355,7 +355,7 @@ def wanted(d: Difference) -> int:
         if is_same or before.holds_dynamic or (d.optimizer and d.is_function):
             return 1  # the value is made again, or meant to change
         if before.number and after.number:
-            is_same = before.number == after.number  # then the types differ
+            is_same = before.number == after.number  # so only types differ
             return 1 if is_same or d.parameter or d.optimizer or d.is_of_inner_optimizer else PAIR
         return HANDFUL
     if d.kind == "cleared":
@@ -409,7 +409,7 @@ def _canonicalize(d: Difference) -> str:
     is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or (kind and len(alike) > 1))
     leaves = (item for call in (d.old, d.new) for item in call.leaves.items())
     numbers = (path for path, leaf in leaves if leaf.kind == "number" and path != d.root)
-    # In later calls, arrays replace the numbers, and `canonicalize` would change the arrays' type.
+    # A step returns weak arrays in place of the numbers: `canonicalize` would make them strong.
     has_numbers = any(is_inside(path, {d.root}) for path in numbers)
     if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
@@ -434,7 +434,7 @@ def _with_dynamic_number(d: Difference) -> str:
 
 
 def _placed(d: Difference) -> str:
-    """Return a line that puts an argument where its arrays are in one of the calls, or ""."""
+    """Return a line that gives an argument the placement that it has in one call, or ""."""
     # A loop settles on the placement of the step's outputs. Uncommitted arrays can go anywhere. A
     # batch that is split over a mesh must stay split, or each device would hold all of it.
     (_, one), (spec, other) = d.before.spec_and_mesh, d.after.spec_and_mesh

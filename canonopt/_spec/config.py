@@ -10,7 +10,7 @@ A spec is written as a table (in Python, a dict) with the name of its factory an
 
 For a user's factory, the key is `"canonical"` in place of `"optax"`. Strings, finite numbers,
 booleans, lists and tables stand for themselves, since JSON, YAML and TOML agree on only these. A
-dict is a table only if its keys are sorted strings, since PyYAML and tomli-w reorder keys. Any
+dict value is a table only if its keys are sorted strings: PyYAML and tomli-w reorder keys. Any
 other value, such as None, is written as a table with one key: `"name"` or a key of `CODECS`.
 """
 
@@ -306,7 +306,7 @@ def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
 
     - `data`: the result of `to_config`, even if it went through a JSON, YAML or TOML file.
     - `registry`: a dict from names in the data to objects, such as masks and the factories of
-        `canonopt.canonical`. The data may also name such an object by `module:qualname`, if it is
+        `canonopt.canonical`. The data may also name one of these by `module:qualname`, if it is
         at the top level of a module.
 
     **Returns:** a `canonopt.Spec` or a `canonopt.ScheduleSpec`.

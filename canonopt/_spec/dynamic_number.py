@@ -337,8 +337,8 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     if compares or kind is int:  # `double` comes from `array`: in doubles, `0 * -1` is -0.0
         array = double if compares else function(*(_operand(x, int) for x in operands))
         double = double_float.join((array, None, None), jnp)
-        # Only a comparison of floats has branches: a comparison of integers, such as numbers of
-        # steps, decides which operations the program has.
+        # An `if` on an integer, such as a number of steps, selects the program's operations, so
+        # only an `if` on a float runs both branches.
         has_branches = function in (operator.eq, operator.ne) and (
             operands[0].kind in _FLOATS and isinstance(operands[1], int | float)
         )

@@ -131,7 +131,7 @@ def init_like_grads(
         )
     if (loss_fn is None) == (grads is None):
         raise LossError(
-            "init_like_grads needs either loss_fn, the second argument, or grads=..., and got "
+            "init_like_grads needs either loss_fn (the second argument) or grads=..., and got "
             f"{'neither' if grads is None else 'both'}."
         )
     if loss_fn is not None:
@@ -193,7 +193,7 @@ def _cut(model: Any, grads: Any) -> Any:
         raise LossError(
             "No leaf of the model gets a gradient: the gradients have no leaves, or the model has "
             f"no array of floats or complex numbers. The model is {eqx.tree_pformat(model)}.",
-            "Make the leaves that you train float arrays: jnp.asarray(x, jnp.float32).",
+            "Make each trained leaf a float array: jnp.asarray(x, jnp.float32).",
         )
     # To JAX, None is a node without leaves, and does not match a leaf. `is_leaf` makes None a leaf.
     is_none = lambda node: node is None  # noqa: E731

@@ -78,7 +78,7 @@ class Program:
     bytes = 0  # the size of its constants
     inside: tuple[int, ...]  # indices in `Reading.objects`, as `traced_inside` returns them
     template: Any  # the structure of its output, as `template_of` returns it
-    is_whole: bool  # whether its output is the function's own result, for all that share it
+    is_whole: bool  # whether its output holds none of the function's objects
 
     def __init__(self, jitted: FunctionToJit, structure: Any, pinned: list[Any]) -> None:
         mark = self.mark = object()
@@ -363,7 +363,7 @@ class Calls:
             return use.program.call.trace(*args, **use.captured).jaxpr
 
     def staged(self, how: str, jitted: FunctionToJit, /, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of `jax.jit`: of a program that acts as the function, else of `plain`."""
+        """Call `how`, such as "lower", on a whole program without captures, else on `plain`."""
         with contextlib.suppress(TypeError, ValueError, NotTraced):
             use = self._by_kind.get(_kind_of(jitted, args, kwargs))
             if use is not None and use.program.is_whole and not use.captured:
@@ -373,7 +373,7 @@ class Calls:
                 finally:
                     _thread.jitted = outer
         note_calls(read_call(jitted.fn, (*args, *jitted.beside, *kwargs.values())))
-        if not self.is_plain:  # otherwise, the reason is noted
+        if not self.is_plain:  # else keep any earlier reason
             note_not_shared(jitted.fn, _STAGED)
         self.is_plain = True
         return getattr(jitted.plain, how)(*args, *jitted.beside, **kwargs)
