@@ -56,9 +56,12 @@ def counted(number: int) -> Iterator[tuple[str, int, int]]:
     for i, part in enumerate(re.split("^= (.*)$", lines, flags=re.MULTILINE)):
         walk, _, code = part.partition(": ") if i % 2 else ("", "", part)
         ran: set[types.CodeType] = set()
+        before = sys.getprofile()
         sys.setprofile(lambda frame, *_, ran=ran: ran.add(frame.f_code))
-        exec(code, names)
-        sys.setprofile(None)
+        try:
+            exec(code, names)
+        finally:
+            sys.setprofile(before)
         ours = [code for code in ran if code.co_filename.startswith(PACKAGE)]
         functions = [code for code in ours if code.co_name not in COMPREHENSIONS]
         if walk:

@@ -178,7 +178,7 @@ def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str
     for old, new in itertools.zip_longest(*texts):
         if old != new:
             first, was = ("nothing" if line is None else repr(line) for line in (new, old))
-            text = f"the first line of output that differs is {first}, and was {was}"
+            text = f"the first line that differs is {first}, was {was}"
             return f"{text}. A time or a random number in it may be the reason"
     return None
 

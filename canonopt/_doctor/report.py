@@ -1,4 +1,4 @@
-"""The report on a run: one dict of dicts, lists and texts, which `forms` renders."""
+"""The report on a run: one dict of dicts, lists, texts and calls, which `forms` renders."""
 
 import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence

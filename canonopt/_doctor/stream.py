@@ -1,4 +1,4 @@
-"""The stream from a process to the doctor: a line of JSON for each trace and compile.
+"""The stream from a process to the doctor: a line of JSON for each call, trace and compile.
 
 `listen` writes the lines, and `read` turns them back into logs. `docs/doctor-stream.md` describes
 the lines.
@@ -54,7 +54,7 @@ ENTRY = (
 
 
 class StreamRecorder(Recorder):
-    """A recorder that writes a line for each trace and compile.
+    """A recorder that writes a line for each call, trace and compile.
 
     It writes under `misses.lock`, which guards the counts: a later line never has smaller counts.
     """

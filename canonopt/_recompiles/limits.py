@@ -22,7 +22,7 @@ from .._texts import times
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
 from .differences import shortened
 from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording
-from .log import CompileLog, Entry, FunctionLog, earlier_entries, recent, repeated_operation
+from .log import CompileLog, Entry, FunctionLog, earlier_entries, ended_logs, repeated_operation
 from .records import call_of
 from .rules import HANDFUL, Cause
 
@@ -396,7 +396,7 @@ _HOW_TO_RECORD = (
 
 def _told(log: FunctionLog, entry: Entry) -> Cause:
     """Return why something was traced or compiled, by comparison with the calls in logs."""
-    earlier = earlier_entries(log, entry, itertools.chain(*recent))
+    earlier = earlier_entries(log, entry, itertools.chain(*ended_logs))
     if entry.shapes is None:
         entry.compare_with(earlier)
         return entry.explanation or Cause(note=_called(entry), hints=(_HOW_TO_RECORD,))

@@ -28,7 +28,7 @@ from .._jax_internals.tracing import clearings_so_far, innermost_run, is_staging
 from .._jax_internals.watching import Compile, CompileWatch, Miss, misses
 from .._python_internals.callers import call_site
 from ..errors import ExcessError, RecompileWarning
-from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog, recent
+from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog, ended_logs
 from .records import call_of_miss, shapes_of_miss
 from .stale import StaleWatch
 
@@ -74,9 +74,9 @@ class Recorder:
         """Handle a compile, by a call or by `.compile()`. A subclass may raise an error here."""
 
     def close(self) -> None:
-        """Drop the log and the pending misses, so that no later compile is written into the log."""
+        """End the log, so that no later compile is written into it. A guard still finds it."""
         if logs := [*self.log.functions, *self.log.helpers]:
-            recent.append(logs)
+            ended_logs.append(logs)
         self.log = CompileLog()
         self.pending.clear()
 

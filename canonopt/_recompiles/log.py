@@ -236,6 +236,7 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
 _ARRAY = re.compile(r"\w+\[[\d,]*\]")
 # What a mask puts in place of padding, so that it changes no result; other operations have nothing.
 _NEUTRAL = {"sum": "0", "prod": "1", "min": "inf", "max": "-inf", "mean": "0 (a sum, divided by n)"}
+# These operations treat each value by itself, or cut a part out.
 _BY_VALUE = "dynamic_slice integer_pow square add subtract multiply true_divide negative where"
 
 
@@ -376,9 +377,14 @@ class FunctionLog(Counts):
     @property
     def costliest(self) -> str:
         """Return the place of a line, and the operation that took longest there, with its input."""
-        found = [(e.seconds, f"{e.operation} of {e.shapes}") for e in self.entries if e.operation]
-        texts = [t.partition(" -> ")[0].removesuffix(" of None") for _, t in sorted(found)[-1:]]
-        return ": ".join([str(self.place), *map(shortened, texts)])
+        texts = [self.place or ""]
+        if found := [entry for entry in self.entries if entry.operation]:
+            most = max(found, key=lambda entry: entry.seconds)
+            given = (most.shapes or "").partition(" -> ")[0]
+            texts.append(
+                shortened(f"{most.operation} of {given}" if given else str(most.operation))
+            )
+        return ": ".join(filter(None, texts))
 
     @property
     def is_expected(self) -> bool:
@@ -435,10 +441,11 @@ class FunctionLog(Counts):
             self.trace_seconds += entry.trace_seconds
         elif is_new and (traced := [e for e in self.entries if _is_trace_of(e, entry)]):
             if (trial := traced[-1]).is_trial and trial.call and entry.call:
-                # The trace may have shown why no other function may run the program.
-                leaf = trial.call.leaves[FUNCTION]
-                leaf = attrs.evolve(leaf, why_not_shared=entry.call.leaves[FUNCTION].why_not_shared)
-                trial.call = attrs.evolve(trial.call, leaves=trial.call.leaves | {FUNCTION: leaf})
+                # The trace may have shown why no other function may run the program. It may also have
+                # changed what the function reads.
+                parts, leaves = trial.call.leaves[FUNCTION].parts, entry.call.leaves
+                leaf = attrs.evolve(leaves[FUNCTION], parts=parts)
+                trial.call = attrs.evolve(entry.call, leaves=leaves | {FUNCTION: leaf})
             entry, is_new = traced[-1], False
         # Unless the user calls `.compile()`, a call's second compile is for its backward pass.
         is_backward = not compiled.is_by_hand and (entry.compiled or compiled.in_backward_pass)
@@ -602,7 +609,7 @@ def is_costly(seconds: float, total: float) -> bool:
 
 _alive: weakref.WeakValueDictionary[int, CompileLog] = weakref.WeakValueDictionary()
 # What the last logs held when they ended: a guard also looks here, as nobody may hold those logs.
-recent: collections.deque[list[FunctionLog]] = collections.deque(maxlen=4)
+ended_logs: collections.deque[list[FunctionLog]] = collections.deque(maxlen=4)
 
 
 def earlier_entries(log: FunctionLog, entry: Entry, ended: Iterable[Any] = ()) -> list[Entry]:

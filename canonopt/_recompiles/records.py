@@ -562,7 +562,7 @@ def function_leaf(
     leaf = static_leaf(function, budget)
     if reading is not None and (is_ours or len(reading.key) < most):
         with contextlib.suppress(Exception):
-            found = _why_never_shared(function, reading, leaf, is_ours)
+            found = _why_never_shared(function, reading, leaf.parts, is_ours)
             # Report `stores` only if the reason is a NumPy array, or none is found.
             if refused == KEEPS or (found and not reading.has_numpy):
                 leaf = attrs.evolve(leaf, stores=frozenset())
@@ -608,10 +608,12 @@ _MAX_CLASSES = 8  # maximum number of classes of arguments in a record: each tak
 _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 
 
-def _why_never_shared(function: Any, reading: Reading, leaf: Leaf, is_ours: bool) -> str | None:
+def _why_never_shared(
+    function: Any, reading: Reading, parts: Mapping[str, Leaf], is_ours: bool
+) -> str | None:
     """Return why `canonopt.jit` would not share the program of a function; None if it would."""
     if reading.has_numpy:
-        arrays = {n: part for n, part in leaf.parts.items() if part.type == "numpy.ndarray"}
+        arrays = {n: part for n, part in parts.items() if part.type == "numpy.ndarray"}
         own = [n for n, part in arrays.items() if part.is_own] or [*arrays][:3]
         named = (found.groups() for n in own if (found := _NAMED.match(n)))
         of_self = getattr(attribute(function, "__self__"), "__dict__", ())

@@ -135,7 +135,8 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     - `options`: the options of `jax.jit`.
 
     **Returns:** a function like those of `jax.jit`, with the methods `lower`, `trace`, `eval_shape`
-    and `clear_cache`. Calling one may end the sharing: later calls then act as with `jax.jit`.
+    and `clear_cache`. Unless a call was made before, these end the sharing: later calls act as with
+    `jax.jit`.
 
     **Raises:** the errors of `jax.jit`, and `DeletedArrayError` if a captured array was deleted or
     donated, since the program holds no copy of the array.

@@ -43,7 +43,7 @@ from .._jax_internals.settings import (
     tracing_context,
     whole_context,
 )
-from .._jax_internals.tracing import NotTraced, is_at_top_level, unwatched
+from .._jax_internals.tracing import NotTraced, unwatched
 from .._python_internals.bounded_store import BoundedStore
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
@@ -209,8 +209,10 @@ class _Use:
             raise
         finally:
             _thread.jitted = outer
+        if self.program.is_whole:
+            return result
         leaves = jtu.tree_leaves(result) if self.program.returns_tree else result
-        return result if self.program.is_whole else self.output.unflatten(leaves)
+        return self.output.unflatten(leaves)
 
 
 _UNTRACED: Any = object()
@@ -267,7 +269,7 @@ class Calls:
         try:
             kind = _kind_of(jitted, args, kwargs)
             use = self._by_kind.get(kind)
-            if use is None and self._by_kind and is_at_top_level():
+            if use is None and self._by_kind:
                 use = self._by_kind.get(_without_meshes(kind))
         except (TypeError, ValueError):  # `jax.jit` raises its own error
             return None, None
@@ -403,11 +405,17 @@ def _without_meshes(kind: Any) -> Any:
 
     A result of a function that captures an array on a mesh has the mesh in its type, even if the
     result is not committed. Given such a result, JAX runs the program for arrays without a mesh.
-    Types inside of `jax.shard_map` cannot lose their mesh.
+    Types inside of `jax.shard_map` keep theirs.
     """
     avals, *rest = kind
-    types = (aval.update(sharding=None) if hasattr(aval, "sharding") else aval for aval in avals)
-    return (tuple(types), *rest)
+    return (*map(_without_mesh, avals),), *rest
+
+
+def _without_mesh(aval: Any) -> Any:
+    mesh = getattr(getattr(aval, "sharding", None), "mesh", None)
+    if mesh is None or jax.sharding.AxisType.Manual in mesh.axis_types:
+        return aval
+    return aval.update(sharding=None)
 
 
 Known = TypeVar("Known")

@@ -277,8 +277,8 @@ timed.py | A time or a random number in it may be the reason.
 -- env -u PYTHONPATH {python} plain.py | could not be watched
 fails.py | With canonopt's factories the exit status is 1.
 broken.py | The command failed, so it was not run again with canonopt.
-stale.py | the first line of output that differs is '-0.5', and was '-1.0'. A
-longer.py | the first line of output that differs is '2', and was nothing. A
+stale.py | With canonopt's factories the first line that differs is '-0.5', was '-1.0'. A
+longer.py | With canonopt's factories the first line that differs is '2', was nothing. A
 """)
 
 

@@ -23,7 +23,7 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import errors
-from canonopt._recompiles.log import recent
+from canonopt._recompiles.log import ended_logs
 from canonopt.errors import RecompileError, RecompileWarning
 
 from ..support.counting import JITS, all_compiles, fresh, in_threads, line_marked
@@ -486,13 +486,13 @@ RECORD = "hint: let the warm-up make this call too. To see how it differs from t
 
 @pytest.mark.parametrize("recorded", ["a log", "gone", "a guard", "inside", "a thread", "nowhere"])
 def test_the_cause_is_told_against_what_was_recorded(recorded):
-    recent.clear()
+    ended_logs.clear()
     step = jax.jit(fresh()[0])
     kept = contextlib.ExitStack()
     if recorded in ("a log", "gone"):
         with canonopt.compile_log() as log:
             step(X)
-        log = None if recorded == "gone" else recent.clear() or log
+        log = None if recorded == "gone" else ended_logs.clear() or log
     elif recorded == "a guard":
         kept.enter_context(canonopt.no_recompiles(warmup=2))
         step(X)

@@ -525,15 +525,16 @@ with canonopt.compile_log() as log: run(step, 1.0, 2.0, 1.0, 3.0)
 = (len(reports), log["<lambda>"].traces, step._cache_size()) == (2, 1, 1)
 ### the place is where code names the item
 config = {"lr": 1.0, "decay": 0.0}
-def penalty(x): return config["decay"] * x
+def penalty(x):
+    return config["decay"] * x
 step = jax.jit(lambda x: config["lr"] * x + penalty(x))
-step(X)
-config["decay"] = 0.1
-step(X)
-= reports[0].values[0].place == f"penalty at <string>:{penalty.__code__.co_firstlineno}"
+for config["decay"] in (0.0, 0.1): step(X)
+= reports.paths == [["config['decay']"]]
+= reports[0].values[0].place == f"penalty at <string>:{penalty.__code__.co_firstlineno + 1}"
 ### a report that raises hides none
-with pytest.raises(StaleReadError), canonopt.assert_not_stale(): run(jitted(), 1.0, 2.0)
-= len(reports) == 1
+with pytest.raises(StaleReadError), canonopt.assert_not_stale(), Collected() as inner:
+    run(jitted(), 1.0, 2.0)
+= (len(inner), len(reports)) == (1, 1)
 ### programs are the same, whichever equal integers are one object
 def traced(*sizes):  # Python has one object for each integer up to 256
     return jax.make_jaxpr(lambda x: [jax.lax.broadcast(x, (n,)) for n in sizes])(1.0), ()

@@ -412,8 +412,7 @@ np.seterrcall(None), np.setbufsize(8192)
 chex.enable_asserts(), absl.logging.set_verbosity(-1), attr.validators.set_disabled(False)
 np.set_printoptions(formatter=None)
 ### dead weak references, of which one was hashed
-held = [Built(), Built()]
-refs = [weakref.ref(each) for each in held]
+held = [Built(), Built()]; refs = [*map(weakref.ref, held)]
 _ = hash(refs[1]), held.clear()
 def fit(ref): return jit(lambda x: x * (2 if attempt({}.get, ref) == "TypeError" else 3))(x)
 yield from map(fit, refs)
