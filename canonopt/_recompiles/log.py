@@ -441,7 +441,7 @@ class FunctionLog(Counts):
             self.trace_seconds += entry.trace_seconds
         elif is_new and (traced := [e for e in self.entries if _is_trace_of(e, entry)]):
             if (trial := traced[-1]).is_trial and trial.call and entry.call:
-                # The trace may have shown why no other function may run the program. It may also have
+                # The trace may have shown why no other function may run the program, and may have
                 # changed what the function reads.
                 parts, leaves = trial.call.leaves[FUNCTION].parts, entry.call.leaves
                 leaf = attrs.evolve(leaves[FUNCTION], parts=parts)
