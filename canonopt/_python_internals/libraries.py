@@ -10,6 +10,7 @@ import contextlib
 import functools
 import gc
 import importlib.util
+import itertools
 import operator
 import os
 import pathlib
@@ -211,16 +212,18 @@ def is_name_of_code(name: str) -> bool:
 
     Walks all objects of the garbage collector, which takes some 0.1 s.
     """
-    codes, names = list[types.CodeType](), set[str]()
-    for value in gc.get_objects():
+    modules = [m for m in [*sys.modules.values()] if type(m) is types.ModuleType]
+    spaces = [{**vars(module)} for module in modules if not is_library_module(module)]
+    names = {f"{os.path.basename(str(space.get('__file__')))}:" for space in spaces}
+    codes: list[types.CodeType] = []
+    # After `gc.freeze()`, the collector does not list what was there before.
+    for value in itertools.chain(gc.get_objects(), *(space.values() for space in spaces)):
         kind = type(value)  # `isinstance` may run code of a proxy
         if kind is types.FunctionType and not is_library_function(value):
             codes.append(value.__code__)
             names.add(value.__name__)
         elif issubclass(kind, type) and value.__name__ == name and not is_library_class(value):
             names.add(name)
-        elif kind is types.ModuleType and not is_library_module(value):
-            names.add(f"{os.path.basename(str(vars(value).get('__file__')))}:")
     for code in codes:
         codes += (inner for inner in code.co_consts if isinstance(inner, types.CodeType))
         names |= {code.co_name, f"{os.path.basename(code.co_filename)}:"}
