@@ -183,17 +183,16 @@ def as_comparison(before: _Dict, after: _Dict) -> str:
 def _side_by_side(before: _Dict, after: _Dict) -> list[str]:
     """Return the lines of a table that compares the functions of two runs."""
     olds, news = (_by_key([*run["findings"], *run["lines"]]) for run in (before, after))
+    every = [*olds.items(), *news.items()]
+    # A line that recompiled in one of the runs has a row of its own in both.
+    shown = dict.fromkeys(key for key, each in every if each["repeated"] or not each["is_line"])
     rows: list[tuple[object, ...]] = [("function", *_COMPARED)]
-    eager = [0, 0]
-    for key in {**olds, **news}:
-        both = [found.get(key, {}) for found in (olds, news)]
-        if any(each["repeated"] or not each["is_line"] for each in both if each):
-            old, new = both
-            counts = (f"{old.get(n, 0):{f}} -> {new.get(n, 0):{f}}" for n, f in _COMPARED.items())
-            rows.append((key[0], *counts))
-        else:
-            counted = [each.get("compiles", 0) + each.get("cache_hits", 0) for each in both]
-            eager = [*map(sum, zip(eager, counted, strict=True))]
+    for key in shown:
+        old, new = olds.get(key, {}), news.get(key, {})
+        counts = (f"{old.get(n, 0):{f}} -> {new.get(n, 0):{f}}" for n, f in _COMPARED.items())
+        rows.append((key[0], *counts))
+    lines = ([each for key, each in run.items() if key not in shown] for run in (olds, news))
+    eager = [sum(each["compiles"] + each["cache_hits"] for each in found) for found in lines]
     rows.append(("eager operations", "", f"{eager[0]} -> {eager[1]}", ""))
     rows.append(("the whole run", "", "", f"{before['seconds']:.2f} -> {after['seconds']:.2f}"))
     return [f"  {line}" for line in aligned(rows)]
